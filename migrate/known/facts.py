@@ -11,7 +11,7 @@ from migrate.known.by_round import IN_ONE_ROUND, ByRound
 from migrate.known.constructed import BoundWeight, Node
 from migrate.known.kinds import UNKNOWN, Host, Items, Kind, Never, Place, join
 from migrate.known.moments import Moment
-from migrate.known.states import BATCH_STATS, COUNT, CYCLE, GRADS, KEY, MODE, OPT_STATE, PARAMS, State
+from migrate.known.states import BATCH_STATS, COUNT, CYCLE, FROZEN, GRADS, KEY, MODE, OPT_STATE, PARAMS, State
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 
@@ -214,7 +214,7 @@ class FunctionFacts(ByRound):
     @property
     def states(self) -> list[State]:
         """Everything that must be passed in, in a fixed order."""
-        order = [PARAMS, BATCH_STATS, OPT_STATE, GRADS, COUNT, CYCLE, KEY, MODE]
+        order = [PARAMS, BATCH_STATS, OPT_STATE, GRADS, COUNT, CYCLE, FROZEN, KEY, MODE]
         return sorted(self.reads | self.writes, key=lambda s: (order.index(s.what), s.place))
 
     @property

@@ -11,6 +11,7 @@ from typing import TypeVar
 from migrate.known.by_round import IN_ONE_ROUND, UNTOLD, ByRound
 from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.known.facts import Averaged, ClassFacts, Example, FunctionFacts, KeptSite, ParameterGroup, SteppedUnder
+from migrate.known.frozen import Frozen
 from migrate.known.kinds import UNKNOWN, Kind, Model, Optimizer, Place, join
 from migrate.known.qualified import is_chosen, options
 from migrate.known.saved import OptaxChain, SavedEntry
@@ -86,13 +87,9 @@ class Script(ByRound):
     foreign_models: set[tuple[str, str]] = field(default_factory=set)
     leaves: set[Place] = field(default_factory=set)  # tensors made with requires_grad=True
     inspected: set[Place] = field(default_factory=set)  # models whose gradients the script itself reads
-    frozen: dict[Place, frozenset[str]] = field(default_factory=dict)  # model -> leaves that require no gradient
-    found_frozen: dict[Place, frozenset[str]] = field(default_factory=dict)  # those that require none by now
-    switched: dict[Place, set[bool]] = field(default_factory=dict)  # models frozen or not while the script runs
+    frozen: Frozen = field(default_factory=Frozen)
     # scopes, and models that they have trained by now
     updated: set[tuple[str, Place]] = field(default_factory=set, metadata=IN_ONE_ROUND)
-    # those of which all weights were frozen after that
-    finished: set[tuple[str, Place]] = field(default_factory=set, metadata=IN_ONE_ROUND)
     spoiling: set[Place] = field(default_factory=set)  # optimizers that change gradients in place
     own_optimizers: dict[str, OptimizerEntry] = field(default_factory=dict)  # optimizer classes of the script's own
     # scheduler classes of the script's own -> their parameter for the optimizer, and whether their rates go by the
@@ -239,6 +236,7 @@ class Script(ByRound):
     def next_round(self) -> None:
         """What this round found is what the next one goes by, of functions and classes, too."""
         super().next_round()
+        self.frozen.next_round()
         for facts in {id(one): one for one in (*self.functions.values(), *self.classes.values())}.values():
             facts.next_round()  # once, for all that inherit a method
 

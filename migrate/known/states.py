@@ -8,6 +8,7 @@ from migrate.known.kinds import Place
 
 PARAMS, BATCH_STATS, OPT_STATE, GRADS, COUNT, KEY = "params", "batch_stats", "opt_state", "grads", "count", "key"
 CYCLE = "momentum"  # the schedule of the momentum beside that of the rate: a function, which nothing changes
+FROZEN = "frozen"  # which parts of a model are frozen by now: a set of their names, where the script tells as it runs
 MODE = "training"  # the mode of a model, for a function that is called in both
 MODES = ("train", "eval")  # the methods that set it
 MODE_IS_A_FIELD = "a part of a Flax module has the mode that the whole is applied in"

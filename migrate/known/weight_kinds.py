@@ -40,16 +40,28 @@ class Parameters(Kind):
     models: tuple[Place, ...]
     named: bool = False
 
+    def covering(self, other: Kind) -> Kind:
+        return other.covering(self) if isinstance(other, Selection) else UNKNOWN
+
 
 @dataclass(frozen=True)
 class Selection(Kind):
     """Some of the parameters of models: for each model the Flax paths of the leaves, sorted. `label`: what they are
-    called; `by_rank`: they were told by their numbers of axes; `named`: it is a dict of them by name."""
+    called; `by_rank`: they were told by their numbers of axes; `named`: it is a dict of them by name; `unless_frozen`:
+    of these, those that are not frozen as the line runs; `whole`: these are all that the models have."""
 
     leaves: tuple[tuple[Place, tuple[str, ...]], ...]
     label: str = ""
     by_rank: bool = False
     named: bool = False
+    unless_frozen: bool = False
+    whole: bool = False
+
+    def covering(self, other: Kind) -> Kind:
+        """All weights of a model where nothing of it is frozen, or those of them that are not."""
+        models = tuple(place for place, _ in self.leaves)
+        both = self.whole and self.unless_frozen and isinstance(other, Parameters) and not other.named
+        return self if both and isinstance(other, Parameters) and other.models == models else UNKNOWN
 
 
 @dataclass(frozen=True)

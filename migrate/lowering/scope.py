@@ -114,6 +114,8 @@ class Scope(Parts):
         self.opened: list[str] = []  # attributes of a module that this block keeps in variables until its end
         self.changed_modes: set[Place] = set()  # models whose mode this scope sets
         self.conditions: list[Expr] = []  # of the branches around
+        # of loops over named parameters: what each parameter is called -> what its name is, and whose it is
+        self.named_weights: dict[str, tuple[str, Place]] = {}
         self.heads: list[Environment] = []  # what was known where each loop around starts a turn, innermost last
         self.broken: list[list[Environment]] = []  # what is known where each loop around is left by a break
         self.cut_short: list[list[Environment]] = []  # the same where a turn ends by a continue

@@ -395,8 +395,8 @@ class Expressions(
         if attribute in ("is_xpu", "is_mps"):
             backend = "xpu" if attribute == "is_xpu" else "METAL"
             return Value(nodes.expression(f'jax.default_backend() == "{backend}"'), Number())
-        if attribute == "requires_grad" and isinstance(base.kind, Weight) and not self.script.frozen:
-            return Value(nodes.name("True"), Number())
+        if attribute == "requires_grad" and isinstance(base.kind, Weight):
+            return self.asked_of_weight(node)
         raise Unsupported("MIG301", f"Tensor.{attribute}")
 
     def expr_NamedExpr(self, node: cst.NamedExpr) -> Value:

@@ -125,6 +125,9 @@ class Operators(GivenLists, Branches):
         told = self.told_of_torch(node)
         if told is not None:
             return told
+        flag = _compared_flag(node)
+        if flag is not None:
+            return self.expr(flag)
         of_lists = type_compared(self, node)
         if of_lists is not None:
             return self.expr(of_lists)
@@ -311,3 +314,14 @@ def _arithmetic(operator: cst.BaseBinaryOp, left: Kind, right: Kind) -> Kind:
     if isinstance(left, Plain) and left.what == "str":
         return left
     return UNKNOWN
+
+
+def _compared_flag(node: cst.Comparison) -> Expr | None:
+    """`p.requires_grad` of `p.requires_grad == True`; None of other comparisons."""
+    (target, *others) = node.comparisons
+    asks = isinstance(node.left, cst.Attribute) and node.left.attr.value == "requires_grad"
+    equal = isinstance(target.operator, cst.Equal | cst.Is)
+    flag = nodes.literal(target.comparator)
+    if not asks or others or not equal or not isinstance(flag, bool):
+        return None
+    return node.left if flag else cst.UnaryOperation(cst.Not(), nodes.parenthesized(node.left))

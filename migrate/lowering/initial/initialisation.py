@@ -19,6 +19,7 @@ from migrate.lowering.initial.taken_examples import TakenExamples
 from migrate.lowering.models.objects_at_hand import asks_object
 from migrate.lowering.optimizers.schedules import rate_of_own
 from migrate.lowering.statements.state import Awaited
+from migrate.lowering.weights.frozen_weights import nothing_frozen
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.chains import unchained
@@ -55,6 +56,7 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         self.ready.discard(place)
         self.captured.pop(place, None)
         states = self.state_of(Model(kind.cls, place))
+        made += [] if handed else nothing_frozen(self, place)
         if place in self.script.perhaps_loaded:
             return [*made, *(nodes.statement("{s} = None", s=self.write(state)) for state in states)]
         if not handed and not any(entry[:2] == ("model", place) for entry in self.pending):

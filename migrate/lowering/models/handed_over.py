@@ -19,6 +19,7 @@ from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.expressions.user_calls import UserCalls
 from migrate.lowering.initial.initialisation import Initialisation
 from migrate.lowering.scope import NOWHERE
+from migrate.lowering.weights.frozen_weights import frozen_as_received
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -101,6 +102,7 @@ class HandedOver(Initialisation, UserCalls):
             raise Unsupported("MIG404", f"what {nodes.code(small.value)} makes needs a name of its own")
         own: dict[Place, Place] = {}
         states: list[State] = []
+        frozen: list[Statement] = []
         for name, kind in parts:
             if isinstance(kind, Model | Optimizer) and kind.place in self.script.given_up:
                 states += self.state_of(replace(kind, place=self.place_of(name)))
@@ -110,8 +112,7 @@ class HandedOver(Initialisation, UserCalls):
                 own[kind.place] = place = self.place_of(name)
                 self.script.made_as[place] = kind.place
                 self.script.places[place] = kind.cls
-                if kind.place in self.script.frozen:
-                    self.script.found_frozen[place] = self.script.frozen[kind.place]
+                frozen += frozen_as_received(self, place, kind.place)
                 self.bind(name, Model(kind.cls, place))
                 self.env.modes[place] = self.script.functions[kind.place.scope].left_in.get(kind.place, "train")
                 if kind.place in self.script.perhaps_loaded:
@@ -137,7 +138,7 @@ class HandedOver(Initialisation, UserCalls):
                     self.pending.append(("optimizer", place, small))
             elif not isinstance(kind, Model) or kind.place not in own:
                 self.bind(name, kind)
-        counts = self.received_schedules(small, parts)
+        counts = [*frozen, *self.received_schedules(small, parts)]
         targets = [*written, *map(self.write, states)]
         if not targets:
             return [*suites.rebuilt(line, small, small.with_changes(value=value.node)), *counts]

@@ -18,6 +18,7 @@ from migrate.known.facts import ClassFacts, merge
 from migrate.known.kinds import Kind, Model, Module, Number, Optimizer, Place
 from migrate.known.script import layers_in
 from migrate.known.states import BATCH_STATS, PARAMS, State
+from migrate.known.weight_kinds import Selection
 from migrate.layers.moves import Move, Permute
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import argument_names
@@ -25,6 +26,7 @@ from migrate.lowering.expressions.elements import only_option
 from migrate.lowering.models.parts_left_out import PartsLeftOut
 from migrate.lowering.plainer.new_parts import NewPart, field_of, usual_parts, with_new_parts
 from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.lowering.weights.frozen_weights import FrozenWeights
 from migrate.lowering.weights.selections import leaves_of
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
@@ -58,7 +60,7 @@ class _Part:
     place: Place | None
 
 
-class ReplacedParts(PartsLeftOut):
+class ReplacedParts(PartsLeftOut, FrozenWeights):
     """Assignments of modules to parts of a model."""
 
     def replaced_part(self, target: Expr, value: Expr) -> list[Statement] | None:
@@ -91,7 +93,7 @@ class ReplacedParts(PartsLeftOut):
         made: list[Statement] = [nodes.statement(text, x=owner, part=self._as_module(part))]
         if found.place is None:
             return made
-        self._unfreeze(found.place, found.path)
+        made += self._unfreeze(found.place, found.path, target)
         self.replaced.add((found.place, found.path))
         new = NewPart(_in_flax(facts, found.path), self._collections(part.kind.options[0]))
         return [*made, *self._weights_of(found.place, new)]
@@ -239,15 +241,13 @@ class ReplacedParts(PartsLeftOut):
             return frozenset(leaf.flax.partition("/")[0] for leaf in weights_of(self.script, node.cls))
         return frozenset(weight.collection for layer in layers_in(node) for weight in layer.weights)
 
-    def _unfreeze(self, place: Place, path: Sequence[str]) -> None:
+    def _unfreeze(self, place: Place, path: Sequence[str], node: cst.CSTNode) -> list[Statement]:
         """A new part learns, whatever was frozen before."""
         root = self.root(place)
-        frozen = self.script.found_frozen.get(root, frozenset())
         inside = {leaf.flax for leaf in leaves_of(self.script, root) if leaf.torch.startswith(".".join(path) + ".")}
-        if frozen & inside and self.conditions:
-            raise Unsupported("MIG401", f"which weights of {place.name} are frozen is told while it runs")
-        if frozen:
-            self.script.found_frozen[root] = frozen - inside
+        if not inside & (self.frozen_by_script(root) | self.perhaps_frozen(root)):
+            return []
+        return self.freeze(Selection(((place, tuple(sorted(inside))),)), True, node)
 
     def gets_parts_first(self, place: Place) -> bool:
         """Whether the statements that follow put parts into a model before they need its weights: these are made once,

@@ -203,7 +203,7 @@ class MakerValues(Layers):
     def as_if_made_here(self, kind: Kind) -> Kind:
         """What one of several functions makes: a model that it returns as it was made has no place of its own."""
         place = kind.place if isinstance(kind, Model) else None
-        if place is None or place not in self.script.handed or place in self.script.frozen:
+        if place is None or place not in self.script.handed or self.script.frozen.any_of(place):
             return kind
         left = self.script.functions[place.scope].left_in.get(place, "train")
         return replace(kind, place=None) if left == "train" and place not in self.script.perhaps_loaded else kind

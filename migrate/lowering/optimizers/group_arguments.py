@@ -37,7 +37,7 @@ class GroupArguments(Schedules, ParameterGroups):
         if len(grouped.all) > 1 or set(grouped.options) <= {FROZEN}:
             return call, grouped
         label = next(name for name in grouped.options if name != FROZEN)
-        alone = dict(grouped.options) | {label: {}}
+        alone = {name: {} for name in grouped.options}
         return self.of_group(entry, call, grouped.options[label], label, None), replace(grouped, options=alone)
 
     def known_to_torch(self, entry: OptimizerEntry, call: Call, grouped: Grouped) -> Grouped:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import pairwise, permutations
 
 from migrate.diagnostics import Unsupported
@@ -54,14 +55,32 @@ def listing_of(leaves: Sequence[Leaf], chosen: set[str], by_rank: bool, params: 
 def _as_tests(text: str) -> str:
     """Labels that are "True" and "False" as the tests which they are told by."""
     text = re.sub(r'"True" if (.+?) else "False"', r"\1", text)
-    return re.sub(r'"False" if (.+?) else "True"', lambda found: _negated(found[1]), text)
+    return re.sub(r'"False" if (.+?) else "True"', lambda found: negated(found[1]), text)
 
 
-def _negated(test: str) -> str:
+def test_by_part(leaves: Sequence[Leaf], chosen: AbstractSet[str], subject: str) -> str | None:
+    """The test of whether the part of the model that a parameter is in has chosen ones alone; "" of all parts, None
+    where one has others, too."""
+    labels = {leaf.flax: str(leaf.flax in chosen) for leaf in leaves}
+    part = _by_name(leaves, labels, 1, lambda test: test, subject)
+    return None if part is None else _as_tests(part) if " if " in part else ""
+
+
+def test_by_path(leaves: Sequence[Leaf], chosen: AbstractSet[str], subject: str, separator: str) -> str | None:
+    """The test of whether a parameter is a chosen one, by its path with some separator."""
+    if any(WILDCARD.search(leaf.flax) for leaf in leaves):
+        return None
+    paths = {leaf.flax.removeprefix("params/"): str(leaf.flax in chosen) for leaf in leaves}
+    prefixes = [_quoted(prefix.replace("/", separator)) for prefix in _prefixes(paths, "True")]
+    return f"{subject}.startswith({prefixes[0] if len(prefixes) == 1 else '(' + ', '.join(prefixes) + ')'})"
+
+
+def negated(test: str) -> str:
+    """The opposite of a test, as short as may be."""
     for operator, opposite in ((" == ", " != "), (" in ", " not in "), (" >= ", " < ")):
         if test.count(operator) == 1 and " or " not in test:
             return test.replace(operator, opposite)
-    return f"not ({test})"
+    return f"not ({test})" if " or " in test or " and " in test else f"not {test}"
 
 
 def _tree(leaves: Sequence[Leaf], labels: Mapping[str, str], by_rank: bool, params: str) -> str:

@@ -119,7 +119,7 @@ class Optimizers(GroupArguments, OwnSchedules):
             self.note_axes(entry, grouped)
         if entry.spoils:
             self.script.spoiling.add(self.pending_place)
-        if entry.fills and any(self.script.frozen.get(self.root(place)) for place in grouped.models):
+        if entry.fills and any(self.script.frozen.any_of(self.root(place)) for place in grouped.models):
             raise Unsupported("MIG302", f"{name} takes zeros for the gradients of weights that are frozen")
         self.script.momenta[self.pending_place] = _momentum(call)
         if entry.evaluates:
@@ -158,7 +158,7 @@ class Optimizers(GroupArguments, OwnSchedules):
         if grouped.labels is None:
             (options,) = grouped.options.values()
             own = self.of_group(entry, call, options, "", rate)
-            return self.decayed(entry, own, self.filled(entry, own, rate is not None))
+            return self.unless_frozen(grouped, "", self.decayed(entry, own, self.filled(entry, own, rate is not None)))
         masked = self.decay_masked(entry, call, grouped, rate)
         if masked is not None:
             return masked
@@ -167,9 +167,17 @@ class Optimizers(GroupArguments, OwnSchedules):
             if label == FROZEN:
                 made.append((label, nodes.expression("optax.set_to_zero()")))
                 continue
-            own = self.of_group(entry, call, options, label, rate)
-            made.append((label, self.decayed(entry, own, self.filled(entry, own, rate is not None))))
+            own = self.of_group(entry, call, options, grouped.switched.get(label, (label, ""))[0], rate)
+            each = self.decayed(entry, own, self.filled(entry, own, rate is not None))
+            made.append((label, self.unless_frozen(grouped, label, each)))
         return nodes.call("optax.multi_transform", nodes.dict_of(made), grouped.labels)
+
+    def unless_frozen(self, grouped: Grouped, label: str, made: Expr) -> Expr:
+        """What updates the parameters of one label, which may be those of a part that is frozen while it trains."""
+        if label not in grouped.switched:
+            return made
+        self.unit.use_snippet("unless_frozen")
+        return nodes.call("unless_frozen", cst.SimpleString(f'"{grouped.switched[label][1]}"'), made)
 
     def decay_masked(self, entry: OptimizerEntry, call: Call, grouped: Grouped, rate: Expr | None) -> Expr | None:
         """One optimizer for two groups of which one has no weight decay, and that differ in nothing else."""

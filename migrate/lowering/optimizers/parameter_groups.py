@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
+from migrate.known.frozen import Leaves
 from migrate.known.kinds import Function, Items, Leaf, Place
-from migrate.known.weight_kinds import Group, Selection
+from migrate.known.weight_kinds import Group
 from migrate.lowering.models.foreign_models import note_trained
 from migrate.lowering.optimizers.labels import FROZEN, labels_of, mask_of
 from migrate.lowering.weights.made_without_gradient import frozen_as_made, still_of
@@ -31,6 +32,8 @@ class Grouped:
     masks: Mapping[str, Expr] = field(default_factory=dict)  # of two groups of one model: which parameters are one's
     trained: tuple[WeightLeaf, ...] = ()
     all: tuple[str, ...] = ("",)  # the labels of the groups in torch's order, those of frozen weights among them
+    # labels of parts that are frozen while it trains -> that of their group, and the name of the part
+    switched: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 class ParameterGroups(Selections):
@@ -54,6 +57,9 @@ class ParameterGroups(Selections):
             if any(leaves_of(self.script, self.root(place)) for place in known):
                 raise Unsupported("MIG302", f"{torch}: no parameters are left to train")
         models = tuple(dict.fromkeys(place for group in groups for place, _ in group.selection.leaves))
+        if any(group.selection.unless_frozen for group in groups):
+            self.script.frozen.filtered |= {self.root(place) for place in models}
+        self.script.frozen.outdated.discard((self.scope, self.root(self.pending_place)))
         decays = decays or any(key == "weight_decay" for group in groups for key, _ in group.options)
         return self.labelled(torch, models, groups, decays)
 
@@ -71,7 +77,7 @@ class ParameterGroups(Selections):
     def labelled(self, torch: str, models: tuple[Place, ...], groups: Sequence[Group], decays: bool) -> Grouped:
         """The groups with a label for each parameter."""
         names = _names(groups)
-        options = {
+        options: dict[str, Mapping[str, Expr]] = {
             name: {key: cst.parse_expression(text) for key, text in group.options}
             for name, group in zip(names, groups, strict=True)
         }
@@ -82,29 +88,71 @@ class ParameterGroups(Selections):
                     if label.setdefault((self.root(place), leaf), name) != name:
                         raise Unsupported("MIG302", f"{torch}: {leaf} in two parameter groups")
         trees = []
+        switched: dict[str, tuple[str, str]] = {}
         for place in models:
             root = self.root(place)
             leaves = leaves_of(self.script, root)
-            frozen = self.script.frozen.get(root, frozenset()) | frozen_as_made(self.script, root)
+            frozen = self.frozen_to_optimizer(root) | frozen_as_made(self.script, root)
             frozen |= still_of(self.script, root) if decays else frozenset()
             own = {leaf.flax: label.get((root, leaf.flax), FROZEN) for leaf in leaves}
-            trees.append((leaves, {leaf: FROZEN if leaf in frozen else name for leaf, name in own.items()}))
-            if self.script.switched.get(root) == {False} and root in self.trained_roots():
+            left = frozenset(leaf for leaf, name in own.items() if name == FROZEN and leaf not in frozen)
+            self.script.frozen.found_left[self.root(self.pending_place), root] = left
+            own = {leaf: FROZEN if leaf in frozen else name for leaf, name in own.items()}
+            trees.append((leaves, self.switched_apart(root, own, options, switched)))
+            if self.script.frozen.switched.get(root) == {False} and root in self.trained_roots():
                 raise Unsupported("MIG401", f"{place.name} is frozen in the course of the script, and trained")
         used = {name for _, labels in trees for name in labels.values()}
         trained = tuple(leaf for leaves, labels in trees for leaf in leaves if labels[leaf.flax] != FROZEN)
         if len(groups) == 1 and used <= set(names):
             return Grouped(models, {"": options[names[0]]}, trained=trained)
+        if len(groups) == 1 and len(used) == 1 and used <= set(switched):
+            ((_, part),) = (switched[name] for name in used)
+            return Grouped(models, {"": options[names[0]]}, trained=trained, switched={"": ("", part)})
         every_one = tuple(names)
         if FROZEN in used:
             options[FROZEN] = {}
         kept = {name: found for name, found in options.items() if name in used}
         by_rank = any(group.selection.by_rank for group in groups)
         masks: dict[str, Expr] = {}
-        if len(trees) == 1 and len(kept) == 2 and FROZEN not in kept:
+        if len(trees) == 1 and len(kept) == 2 and FROZEN not in kept and not switched:
             ((leaves, labels),) = trees
             masks = {name: mask_of(leaves, {leaf: labels[leaf] == name for leaf in labels}, by_rank) for name in kept}
-        return Grouped(models, kept, labels_of(trees, by_rank), masks, trained, every_one)
+        return Grouped(models, kept, labels_of(trees, by_rank), masks, trained, every_one, switched)
+
+    def frozen_to_optimizer(self, root: Place) -> Leaves:
+        """What an optimizer that is made here leaves as it is for good: what is frozen by the end of this phase of the
+        training. What changes while it trains is told to its steps."""
+        known = self.script.frozen
+        if root in known.switching:
+            return frozenset()
+        if self.perhaps_frozen(root):
+            known.switching.add(root)
+        phases = known.phases.get(root, (frozenset[str](),))
+        inside = known.inside.get(root)
+        if inside is not None and inside[0] in map(id, self.blocks):
+            return inside[1]
+        number = len(known.found_phases.get(root, (0,))) - 1
+        return phases[min(number, len(phases) - 1)]
+
+    def switched_apart(
+        self,
+        root: Place,
+        labels: Mapping[str, str],
+        options: dict[str, Mapping[str, Expr]],
+        switched: dict[str, tuple[str, str]],
+    ) -> dict[str, str]:
+        """The labels of a model with others for the parts that are frozen while it trains: `switched` gets the label
+        that these had before, and the part."""
+        found = dict(labels)
+        if root not in self.script.frozen.switching:
+            return found
+        for part, leaves in self.script.frozen.parts(root).items():
+            before = sorted({labels[leaf] for leaf in leaves if labels.get(leaf, FROZEN) != FROZEN})
+            for label in before:
+                made = part if len(before) == 1 and part not in options else f"{label}_{part}"
+                switched[made], options[made] = (label, part), options[label]
+                found |= {leaf: made for leaf in leaves if labels.get(leaf) == label}
+        return found
 
     def tensors_in(self, node: Expr) -> list[Leaf]:
         """The tensors made with requires_grad=True in a list; empty where it holds something else."""
@@ -144,7 +192,7 @@ class ParameterGroups(Selections):
         if selection is None:
             return None
         label = source.value if isinstance(source, cst.Name) else selection.label
-        selection = Selection(selection.leaves, label, selection.by_rank)
+        selection = replace(selection, label=label, named=False)
         return Group(selection, tuple((str(key), nodes.code(value)) for key, value in items.items()))
 
 

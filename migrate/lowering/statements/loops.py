@@ -142,6 +142,7 @@ class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLo
 
         def bind() -> list[Statement]:
             self.bind(node.target, element)
+            self.note_named(node.target, iterated.kind)
             self.retire(usage.target_names(node.target), None)
             self.define_loop(node.target, node.iter)
             if isinstance(iterated.kind, Items) and _held(node.iter):

@@ -14,7 +14,7 @@ from migrate.diagnostics import Unsupported
 from migrate.known.facts import FunctionFacts
 from migrate.known.kinds import Instance, Items, Kind, Model, Optimizer, Place, Scheduler
 from migrate.known.qualified import is_module
-from migrate.known.states import BATCH_STATS, COUNT, CYCLE, GRADS, KEY, MODE, OPT_STATE, PARAMS, THE_KEY, State
+from migrate.known.states import BATCH_STATS, COUNT, CYCLE, FROZEN, GRADS, KEY, MODE, OPT_STATE, PARAMS, THE_KEY, State
 from migrate.known.weight_kinds import StateDict, Weight, WeightTree
 from migrate.lowering.expressions.elements import WeightsByName
 from migrate.lowering.models.chosen_models import ChosenModels
@@ -23,7 +23,7 @@ from migrate.lowering.updates.detached import Detached
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr, Statement
 
-_KEPT = (PARAMS, BATCH_STATS, OPT_STATE, COUNT, CYCLE)  # what an object takes over with what it is given
+_KEPT = (PARAMS, BATCH_STATS, OPT_STATE, COUNT, CYCLE, FROZEN)  # what an object takes over with what it is given
 _SELF_CONTEXTS = ("forward", "setup")  # methods of a Flax module, which draws its own keys
 
 
@@ -60,7 +60,7 @@ class StateAccess(Detached, ChosenModels, LookedAt):
             alone = len({found.name for found in self.script.optimizers}) <= 1
             return "opt_state" if alone and "opt_state" not in self.unit.taken else f"{short}_state"
         models = set[str]() if place in self.script.selves else {found.name for found in self.script.places}
-        plain = {PARAMS: "params", BATCH_STATS: "batch_stats", GRADS: "grads"}[state.what]
+        plain = {PARAMS: "params", BATCH_STATS: "batch_stats", GRADS: "grads", FROZEN: FROZEN}[state.what]
         return plain if len(models) <= 1 and plain not in self.unit.taken else f"{short}_{plain}"
 
     def state_expr(self, state: State) -> Expr:
@@ -172,9 +172,11 @@ class StateAccess(Detached, ChosenModels, LookedAt):
 
     def note_training(self, state: State) -> None:
         """Notes that this scope has changed a piece of state of a model by now."""
-        known = (self.scope, self.root(state.place))
-        if state.what == PARAMS and known in self.script.finished:
+        known, frozen = (self.scope, self.root(state.place)), self.script.frozen
+        if state.what == PARAMS and known in frozen.finished:
             raise Unsupported("MIG401", f"{state.place.name} is trained again after all of its weights were frozen")
+        if state.what == OPT_STATE and known in frozen.outdated:  # what it trains is told while it runs
+            frozen.switching |= {self.root(model) for model in self.script.optimizers.get(known[1], ())}
         self.script.updated.add(known)
 
     def gradients(self, place: Place) -> Expr:
@@ -275,6 +277,7 @@ class StateAccess(Detached, ChosenModels, LookedAt):
             PARAMS,
             *([BATCH_STATS] if self.stats_of(kind) else []),
             *([COUNT] if self.averages(kind.place) else []),
+            *([FROZEN] if self.root(kind.place) in self.script.frozen.switching else []),
         ]
         return [State(what, kind.place) for what in kept]
 

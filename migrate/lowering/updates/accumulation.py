@@ -15,7 +15,7 @@ from migrate.known.kinds import (
     Place,
     Tensor,
 )
-from migrate.known.states import GRADS, OPT_STATE, PARAMS, State
+from migrate.known.states import FROZEN, GRADS, OPT_STATE, PARAMS, State
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.updates.clipping import Clipping
 from migrate.lowering.updates.gradients import LACKING
@@ -81,6 +81,8 @@ class Accumulation(Clipping, Binding, MissingGradients):
             if bound is not None:
                 self.bind(bound, Tensor("float", 0))
             return []
+        if clip.frozen:
+            raise Unsupported("MIG302", f"{nodes.code(node)} of a model with frozen weights, before other statements")
         states = [grads for _, grads in self.gradient_states(clip.models)]
         there = {self.gradient_now(place) for place in clip.models}
         if there == {Gradient.NONE} and bound is None:
@@ -143,8 +145,12 @@ class Accumulation(Clipping, Binding, MissingGradients):
             clipped = _tree([self.state_name(grads) for _, grads in self.gradient_states(clip.models)])
             call = nodes.call(clip.snippet, nodes.expression(clipped), *values)
             target = f"{clipped}, {'_' if norm is None else 'norm'}" if clip.norm else clipped
+            body += clip.trained_alone(lambda place: self.state_name(State(GRADS, place)))
             body.append(nodes.statement(f"{target} = {{call}}", call=call))
-        body.append(nodes.statement(f"updates, {o} = {optimizer}.update({grads}, {o}, {params})"))
+        frozen = [State(FROZEN, place) for place in kind.models if self.root(place) in self.script.frozen.switching]
+        frozen_names = [self.state_name(state) for state in frozen]
+        told = f", frozen={' | '.join(frozen_names)}" if frozen else ""
+        body.append(nodes.statement(f"updates, {o} = {optimizer}.update({grads}, {o}, {params}{told})"))
         results = [o, *(f"jax.tree.map(jnp.zeros_like, {name})" for name in g if self.cleared_by_step)]
         results += [] if norm is None else ["norm"]
         if len(states) == 1:
@@ -153,8 +159,8 @@ class Accumulation(Clipping, Binding, MissingGradients):
             body.append(nodes.statement(f"{', '.join(p)} = optax.apply_updates({params}, updates)"))
             results[:0] = p
         body.append(nodes.statement(f"return {', '.join(results)}"))
-        parameters = [*objects, *p, o, *g, *clip_names]
-        statics = [*objects, *(name for name in clip_names if name == "norm_type")]
+        parameters = [*objects, *p, o, *g, *frozen_names, *clip_names]
+        statics = [*objects, *frozen_names, *(name for name in clip_names if name == "norm_type")]
         decorator = jit_decorator(statics, [*p, o, *(g if self.cleared_by_step else ())])
 
         def make(name: str) -> list[Statement]:
@@ -162,7 +168,7 @@ class Accumulation(Clipping, Binding, MissingGradients):
 
         name = self.unit.helper("optimizer_update", make, f"{decorator}({parameters})" + cst.Module(body).code)
         arguments = [*(self.read(params) for params, _ in states), self.read(opt_state)]
-        arguments += [*(self.read(grads) for _, grads in states), *clip_arguments]
+        arguments += [*(self.read(grads) for _, grads in states), *map(self.read, frozen), *clip_arguments]
         if not shared:
             arguments.insert(0, nodes.expression(self.named_here(kind.place)))
         written = [*(self.write(params) for params, _ in states), self.write(opt_state)]

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
+from migrate.known.kinds import Place
+from migrate.known.states import GRADS
+from migrate.known.weight_kinds import Selection
 from migrate.lowering.expressions.arguments import Arguments
 from migrate.lowering.expressions.known_to_jit import need_value
 from migrate.lowering.updates.region import Clip
-from migrate.lowering.weights.selections import Selections
+from migrate.lowering.weights.frozen_tests import zeroed
+from migrate.lowering.weights.selections import Selections, leaves_of
 from migrate.rules.rule import signature
-from migrate.syntax import nodes
+from migrate.syntax import nodes, usage
 
 _SIGNATURES = {
     "clip_grad_norm_": "parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None",
@@ -25,8 +31,8 @@ class Clipping(Arguments, Selections):
     def clipping(self, node: cst.Call) -> Clip:
         """The snippet that clips, and whose gradients."""
         name = self.torch_name(node.func) or ""
-        models = self.whole_models(self.selection(node.args[0].value)) if node.args else None
-        if models is None or any(self.script.frozen.get(self.root(place)) for place in models):
+        models = self.trained_models(self.selection(node.args[0].value)) if node.args else None
+        if models is None:
             raise Unsupported("MIG302", f"{nodes.code(node)}: other gradients than those of whole models")
         parameters = signature(_SIGNATURES[name.rpartition(".")[2]].partition(", ")[2])
         call = self.bind_call(name, parameters, node.args[1:])
@@ -34,7 +40,37 @@ class Clipping(Arguments, Selections):
             return Clip("clip_grad_value", models, [call.node("clip_value")], False)
         call.only("error_if_nonfinite", False)
         limit = [call.node("max_norm")]
+        self.refuse_left(node, models)
+        frozen = self.without_frozen(models)
         if not call.has("norm_type") or nodes.is_literal(call.node("norm_type"), 2):
-            return Clip("clip_grad_norm", models, limit, True)
+            return Clip("clip_grad_norm", models, limit, True, frozen)
         need_value(self, call.node("norm_type"))
-        return Clip("clip_grad_p_norm", models, [*limit, call.node("norm_type")], True)
+        return Clip("clip_grad_p_norm", models, [*limit, call.node("norm_type")], True, frozen)
+
+    def trained_models(self, selection: Selection | None) -> tuple[Place, ...] | None:
+        """The models of a selection that leaves out nothing of them but what is frozen."""
+        if selection is None:
+            return None
+        for place, leaves in selection.leaves:
+            root = self.root(place)
+            if {leaf.flax for leaf in leaves_of(self.script, root)} - self.frozen(root) - set(leaves):
+                return None
+        return tuple(place for place, _ in selection.leaves)
+
+    def refuse_left(self, node: cst.Call, models: Sequence[Place]) -> None:
+        """Declines the norm of gradients that no optimizer clears: in torch they grow from step to step."""
+        cleared = [nodes.dotted(call.func) for call in usage.calls(self.unit.source.module)]
+        for place in models:
+            if self.script.frozen.left_by_all(self.root(place)) and f"{place.name}.zero_grad" not in cleared:
+                told = f"gradients of weights that no optimizer has, and {place.name}.zero_grad() alone clears"
+                raise Unsupported("MIG401", f"{nodes.code(node)}: {told}")
+
+    def without_frozen(self, models: Sequence[Place]) -> list[tuple[Place, str]]:
+        """For each model of which weights are frozen, its gradients without theirs, which torch has not: the text has
+        GRADS in the place of them all."""
+        made: list[tuple[Place, str]] = []
+        for place in models:
+            if self.frozen_when(place):
+                leaves = leaves_of(self.script, self.root(place))
+                made.append((place, zeroed(leaves, self.frozen_when(place), GRADS)))
+        return made

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import Optimizer, Place
-from migrate.known.states import GRADS, OPT_STATE, PARAMS, State
+from migrate.known.states import FROZEN, GRADS, OPT_STATE, PARAMS, State
 from migrate.lowering.updates.loss_function import LossFunctions, TracedLoss
 from migrate.lowering.updates.region import Clip
 from migrate.syntax import nodes, suites
@@ -83,13 +83,14 @@ class Gradients:
         names = [self.names[state] if what == GRADS else self.scope.state_name(state) for state in found]
         return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
-    def clipped(self, bound: str, clip: Clip) -> Statement:
+    def clipped(self, bound: str, clip: Clip) -> list[Statement]:
         """`grads, norm = clip_grad_norm(grads, 1.0)`."""
         self.scope.unit.use_snippet(clip.snippet)
         grads = self.of(clip.models)
         target = f"{grads}, {bound}" if clip.norm else grads
         call = nodes.call(clip.snippet, nodes.expression(grads), *clip.arguments)
-        return nodes.statement(f"{target} = {{call}}", call=call)
+        trained = clip.trained_alone(lambda place: self.of([place]))
+        return [*trained, nodes.statement(f"{target} = {{call}}", call=call)]
 
     def update(self, kind: Optimizer, step: Statement, read_by: TracedLoss | None = None) -> list[Statement]:
         """The step of one optimizer. `read_by`: the loss, where what it reads of the parameters is another part from
@@ -98,7 +99,10 @@ class Gradients:
         self.check_reached(kind)
         params, grads = self.of(kind.models, PARAMS), self.of(kind.models)
         updates = self.scope.unit.own("updates")
-        update = nodes.statement(f"{updates}, {opt_state} = {optimizer}.update({grads}, {opt_state}, {params})")
+        told = f", frozen={frozen}" if (frozen := " | ".join(map(self.scope.state_name, self.frozen(kind)))) else ""
+        update = nodes.statement(f"{updates}, {opt_state} = {optimizer}.update({grads}, {opt_state}, {params}{told})")
+        if read_by is not None and told:
+            raise Unsupported("MIG401", "what is drawn steers which parameters are read of a model that is frozen")
         if read_by is not None:
             self.scope.unit.use_snippet("update_where_read")
             arguments = ", ".join([optimizer, read_by.name, grads, opt_state, *self.scope.loss_parameters(read_by)])
@@ -107,6 +111,11 @@ class Gradients:
             suites.commented(update, step),
             nodes.statement(f"{params.strip('()')} = optax.apply_updates({params}, {updates})"),
         ]
+
+    def frozen(self, kind: Optimizer) -> list[State]:
+        """What the step of an optimizer is told of what is frozen by then."""
+        switching = self.scope.script.frozen.switching
+        return [State(FROZEN, place) for place in kind.models if self.scope.root(place) in switching]
 
     def check_reached(self, kind: Optimizer) -> None:
         """Refuses a step over a model that no loss of the step function depends on: it has no gradient here."""

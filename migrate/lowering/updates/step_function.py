@@ -16,7 +16,7 @@ from migrate.known.kinds import (
     Optimizer,
     Tensor,
 )
-from migrate.known.states import GRADS, OPT_STATE, State
+from migrate.known.states import FROZEN, GRADS, OPT_STATE, State
 from migrate.lowering.expressions.known_to_jit import need_value
 from migrate.lowering.updates.clipping import Clipping
 from migrate.lowering.updates.gradients import Gradients
@@ -122,8 +122,8 @@ class StepFunctions(StepInputs, Clipping):
             if test is not None:
                 _, test, found = self.lifted([], test, lifted)
                 lifted |= found
-                clipped = cst.If(test, suites.block([clipped]))
-            body.append(clipped)
+                clipped = [cst.If(test, suites.block(clipped))]
+            body += clipped
             if bound != "_" and self.live_after(bound, losses):
                 metrics.append((bound, nodes.name(bound)))
                 taken[-1][bound] = bound
@@ -133,6 +133,7 @@ class StepFunctions(StepInputs, Clipping):
                 metrics.append((key, nodes.name(gradients.names[state])))
                 taken[-1][self.state_name(State(GRADS, state.place))] = key
         states = [*tracing.states, *(State(OPT_STATE, kind.place) for kind in optimizers), *gradients.waiting]
+        states += [state for kind in optimizers for state in gradients.frozen(kind)]
         states = list({self.state_name(state): state for state in states}.values())  # a loss may read the rate
         outputs = gradients.outputs(optimizers, [state for traced in losses for state in traced.stats])
         for kind, step in zip(optimizers, region.steps, strict=True):
@@ -241,7 +242,8 @@ class StepFunctions(StepInputs, Clipping):
         gathering = self.gathering
         elements = self.taken_by_turn(gathering, statics, inputs) if gathering is not None else {}
         parameters = [*statics, *names, *inputs]
-        decorator = jit_decorator(list(statics), step.donated)
+        frozen = [self.state_name(found) for found in step.states if found.what == FROZEN]
+        decorator = jit_decorator([*statics, *frozen], step.donated)
 
         def make(name: str) -> list[Statement]:
             return [suites.function(name, parameters, body, decorator)]

@@ -14,6 +14,7 @@ from migrate.lowering.weights.selections import Selections, names_of_pair
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 
 class ChosenWeights(Selections):
@@ -44,11 +45,19 @@ class ChosenWeights(Selections):
         """What the parameters are called for which tests of their names hold, and a list of them; None where the tests
         are of something else, or what is done with them reads the names as well."""
         names = names_of_pair(target)
-        if names is None or len(names) != 2 or names[0] in read or names[0] not in usage.loads(tests):
+        about_frozen = self.script.frozen.somewhere and any(
+            nodes.code(one) == f"{names[-1]}.requires_grad"
+            for test in tests
+            for one in every(test, cst.Attribute)
+            if names is not None
+        )
+        if names is None or names[0] in (read if len(names) == 2 else ()):
+            return None
+        if not about_frozen and (len(names) != 2 or names[0] not in usage.loads(tests)):
             return None
         whole = self.called_selection(iterated) if isinstance(iterated, cst.Call) else None
         if whole is None or len(whole.leaves) != 1:
             return None
         for test in tests:
             whole = self.those(whole, test, names)
-        return cst.Name(names[1]), self.listed(replace(whole, named=False))
+        return cst.Name(names[-1]), self.listed(replace(whole, named=False))

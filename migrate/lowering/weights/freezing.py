@@ -1,21 +1,21 @@
-"""Weights that are left as they are: `requires_grad = False`."""
+"""The statements that say of weights whether they are trained: `requires_grad = False`."""
 
 from __future__ import annotations
 
 import libcst as cst
 
-from migrate.diagnostics import Unsupported
 from migrate.known.kinds import Leaf, Tensor
 from migrate.known.weight_kinds import Selection
+from migrate.lowering.weights.frozen_weights import FrozenWeights
 from migrate.lowering.weights.selections import names_of_pair, without
 from migrate.lowering.weights.sorted_names import SortedNames
-from migrate.syntax import nodes, suites
+from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.per_parameter import switched
 
 
-class Freezing(SortedNames):
-    """Statements that freeze weights disappear: their optimizer leaves those as they are."""
+class Freezing(SortedNames, FrozenWeights):
+    """Loops, calls and assignments that freeze weights, or free them."""
 
     def freezing_loop(self, node: cst.For) -> list[Statement] | None:
         """`for p in model.parameters(): p.requires_grad = False`; None for other loops."""
@@ -28,22 +28,21 @@ class Freezing(SortedNames):
         whole = self.selection(node.iter)
         if whole is None:
             return None
-        for statement in statements:
-            self.switch(statement, whole, names)
-        return []
+        return [made for statement in statements for made in self.switch(statement, whole, names)]
 
-    def switch(self, statement: Statement, chosen: Selection, names: list[str]) -> None:
+    def switch(self, statement: Statement, chosen: Selection, names: list[str]) -> list[Statement]:
         """One statement of such a loop, for some of the weights."""
         if isinstance(statement, cst.If):
             held = self.those(chosen, statement.test, names)
-            for some, side in zip((held, without(chosen, held)), suites.sides(statement), strict=True):
-                for inner in side:
-                    self.switch(inner, some, names)
-            return
+            sides = zip((held, without(chosen, held)), suites.sides(statement), strict=True)
+            return [made for some, side in sides for inner in side for made in self.switch(inner, some, names)]
         value = flag_of(statement, names[-1])
-        if value is not None:
-            for on in self.flags(value):
-                self.freeze(chosen, on, statement)
+        if value is None:
+            return []
+        if {*names} & {*usage.loads(value)}:
+            held = self.those(chosen, value, names)
+            return [*self.freeze(held, True, statement), *self.freeze(without(chosen, held), False, statement)]
+        return self.freeze_where(chosen, value, statement)
 
     def freezing_call(self, node: cst.Call) -> list[Statement] | None:
         """`model.features.requires_grad_(False)` as a statement; None for other calls."""
@@ -55,9 +54,7 @@ class Freezing(SortedNames):
         chosen = self.selection_at(func.value)
         if chosen is None:
             return None
-        for on in self.flags(node.args[0].value if node.args else nodes.name("True")):
-            self.freeze(chosen, on, node)
-        return []
+        return self.freeze_where(chosen, node.args[0].value if node.args else nodes.name("True"), node)
 
     def freezing_assignment(self, small: cst.Assign) -> list[Statement] | None:
         """`model.head.weight.requires_grad = False`; None for other assignments."""
@@ -69,19 +66,27 @@ class Freezing(SortedNames):
         chosen = self.selection_at(target.value)
         if chosen is None:
             return None
-        for on in self.flags(small.value):
-            self.freeze(chosen, on, small)
-        return []
+        return self.freeze_where(chosen, small.value, small)
+
+    def freeze_where(self, chosen: Selection, value: Expr, node: cst.CSTNode) -> list[Statement]:
+        """`requires_grad = value` of some weights, which may be told as the script runs."""
+        flag = nodes.literal(value)
+        if isinstance(flag, bool):
+            return self.freeze(chosen, flag, node)
+        flags = self.flags(value)
+        self.conditions += [] if flags else [value]
+        made = {on: self.freeze(chosen, on, node) for on in flags or (True, False)}
+        self.conditions = self.conditions if flags else self.conditions[:-1]
+        if len(made) < 2 or not any(made.values()):
+            return [one for statements in made.values() for one in statements]
+        return [cst.If(self.node(value), suites.block(made[True]), cst.Else(suites.block(made[False])))]
 
     def selection_at(self, node: Expr) -> Selection | None:
         """A model, a part of one, or one of its weights."""
         return self.one_weight(node) or self.part_of_model(node)
 
     def flags(self, value: Expr) -> set[bool]:
-        """What a flag may be: a literal, or what a function is called with."""
-        found = nodes.literal(value)
-        if isinstance(found, bool):
-            return {found}
+        """What a flag of a function is in its calls; empty of other values."""
         given = [
             nodes.literal(site.bound[value.value])
             for site in (self.facts.calls if self.facts is not None else [])
@@ -93,7 +98,7 @@ class Freezing(SortedNames):
                     given.append(nodes.literal(parameter.default))
             if all(isinstance(one, bool) for one in given):
                 return {one for one in given if isinstance(one, bool)}
-        raise Unsupported("MIG401", f"requires_grad = {nodes.code(value)} is told while it runs")
+        return set()
 
 
 def flag_of(statement: Statement, weight: str) -> Expr | None:

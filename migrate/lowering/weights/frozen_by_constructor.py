@@ -50,8 +50,7 @@ class FrozenByConstructor(Freezing):
         if leaves is None:
             return None
         for _, leaf in leaves:
-            for on in self.flags(node.args[0].value if node.args else nodes.name("True")):
-                self._freeze(leaf, on)
+            self._freeze(leaf, self._flag(node.args[0].value if node.args else nodes.name("True")))
         return []
 
     def _leaves(self, owner: Expr, node: cst.CSTNode) -> list[tuple[str, Leaf]] | None:
@@ -82,8 +81,15 @@ class FrozenByConstructor(Freezing):
                 self._switched(leaf, suites.sides(statement)[0 if holds else 1], bound, weight)
                 continue
             value = flag_of(statement, weight)
-            for on in self.flags(value) if value is not None else ():
-                self._freeze(leaf, on)
+            if value is not None:
+                self._freeze(leaf, self._flag(value))
+
+    def _flag(self, value: Expr) -> bool:
+        flag = nodes.literal(value)
+        flags = {flag} if isinstance(flag, bool) else self.flags(value)
+        if len(flags) != 1:
+            raise Unsupported("MIG401", f"requires_grad = {nodes.code(value)} is told while it runs")
+        return flags.pop()
 
     def _freeze(self, leaf: Leaf, on: bool) -> None:
         frozen = self.script.classes[self.cls].found_frozen_parts

@@ -175,7 +175,7 @@ class ParameterLoops(Accumulation, SetByName):
     def always(self, test: Expr, looped: Sequence[Looped]) -> bool | None:
         """Whether a test holds for every parameter, as `p.grad is not None` does; None where that is not known."""
         text = nodes.code(test)
-        trains = not any(self.script.frozen.get(self.root(one.model)) for one in looped)
+        trains = not any(self.script.frozen.any_of(self.root(one.model)) for one in looped)
         for one in looped:
             if text in (f"{one.name}.grad is not None", f"{one.name}.requires_grad") and trains:
                 return True
@@ -191,7 +191,7 @@ class ParameterLoops(Accumulation, SetByName):
             return nodes.expression(one.tree)
         root = self.root(one.model)
         if what == GRADS:
-            if self.script.frozen.get(root):
+            if self.script.frozen.any_of(root):
                 raise Unsupported("MIG401", f"gradients of {one.model.name}, of which a part is frozen")
             return self.gradients(one.model)
         return self.read(State(what, one.model))
@@ -308,7 +308,7 @@ class ParameterLoops(Accumulation, SetByName):
     def without_tests(self, node: cst.For, one: Looped) -> list[Statement] | None:
         """A loop without `if p.requires_grad:`, which holds for every parameter; None where it asks no such thing."""
         inner = suites.suite_of(node.body.body)
-        key = (node, (one.name,))
+        key = (node, (one.name, self.script.frozen.any_of(self.root(one.model))))
         if key not in self.unit.unrolled:
             body = self.flat(inner, [one])
             made = node if body == inner else node.with_changes(body=suites.block_of(node.body, body))

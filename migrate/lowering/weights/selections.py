@@ -13,16 +13,18 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import Kind, Model, Place
+from migrate.known.frozen import Leaves
+from migrate.known.kinds import Kind, Model, Number, Place
 from migrate.known.numbered_parts import from_the_beginning
 from migrate.known.qualified import is_chosen, options, spelled_options
 from migrate.known.script import Script, followed
-from migrate.known.states import PARAMS, State
+from migrate.known.states import FROZEN, PARAMS, State
 from migrate.known.weight_kinds import Names, Parameters, Selection
 from migrate.layers.moves import Permute
 from migrate.lowering.initial.initializers_of_flax import without_data
 from migrate.lowering.optimizers.labels import listing_of
 from migrate.lowering.statements.state import StateAccess
+from migrate.lowering.weights.frozen_tests import ALWAYS, is_trained, trained_list
 from migrate.lowering.weights.made_without_gradient import frozen_as_made, still_of
 from migrate.manifest import Leaf
 from migrate.rules.rule import Value
@@ -155,9 +157,13 @@ class Selections(StateAccess):
         """The parameters of a selection for which a test holds. `names`: what it calls a parameter, or the name of
         one and the parameter."""
         found: list[tuple[Place, tuple[str, ...]]] = []
+        unless = whole.unless_frozen
         for place, chosen in whole.leaves:
             root = self.root(place)
-            frozen = self.frozen(root)
+            frozen, perhaps = self.frozen(root), self.perhaps_frozen(root) & set(chosen)
+            if perhaps and asks_for_gradients(test):
+                self.script.frozen.switching.add(root)
+                unless = True
             kept = set[str]()
             for leaf in leaves_of(self.script, root):
                 bound: dict[str, object] = {names[0]: leaf.torch, names[-1]: leaf}
@@ -165,7 +171,7 @@ class Selections(StateAccess):
                     kept.add(leaf.flax)
             found.append((place, _sorted(kept)))
         by_rank = whole.by_rank or any(word in nodes.code(test) for word in ("dim", "shape", "size"))
-        return Selection(tuple(found), "", by_rank)
+        return Selection(tuple(found), "", by_rank, unless_frozen=unless)
 
     # -- as values ----------------------------------------------------------------------------------------------------
 
@@ -176,6 +182,10 @@ class Selections(StateAccess):
         ((place, found),) = chosen.leaves
         leaves = leaves_of(self.script, self.root(place))
         params = nodes.code(self.read(State(PARAMS, place)))
+        if chosen.unless_frozen:
+            when = {leaf: condition for leaf, condition in self.frozen_when(place).items() if leaf in found}
+            when |= {leaf.flax: ALWAYS for leaf in leaves if leaf.flax not in found}
+            return Value(cst.parse_expression(trained_list(leaves, when, params)), chosen)
         return Value(cst.parse_expression(listing_of(leaves, set(found), chosen.by_rank, params)), chosen)
 
     def named_list(
@@ -188,62 +198,62 @@ class Selections(StateAccess):
 
     # -- what is frozen -----------------------------------------------------------------------------------------------
 
-    def frozen(self, model: Place) -> frozenset[str]:
-        """The leaves of a model that do not require gradients, as far as the script has run."""
-        by_script = self.script.found_frozen.get(model, frozenset()) | frozen_as_made(self.script, model)
-        return by_script | still_of(self.script, model)
+    def frozen(self, model: Place) -> Leaves:
+        """The leaves of a model that surely require no gradient, as far as the script has run."""
+        return self.frozen_by_script(model) | frozen_as_made(self.script, model) | still_of(self.script, model)
 
-    def freeze(self, selection: Selection, on: bool, node: cst.CSTNode) -> None:
-        """`requires_grad = False` of some weights before training. Whole models that are switched off and on while it
-        trains lose nothing: each step takes the gradients of the models that it trains alone. Neither do those that
-        have trained by then and are frozen for good."""
-        told = nodes.code(node).strip()
-        for place, leaves in selection.leaves:
-            root = self.root(place)
-            whole = set(leaves) == {leaf.flax for leaf in leaves_of(self.script, root)}
-            own = self.facts is None or root.scope == self.scope  # it is made here, each time
-            if own and not self.loops and not self.conditions:
-                if (self.scope, root) in self.script.updated and whole and not on:
-                    self.script.finished.add((self.scope, root))
-                    continue
-                if (self.scope, root) in self.script.updated:
-                    raise Unsupported("MIG401", f"{told}: weights are frozen after it has trained")
-                made_so = still_of(self.script, root) | frozen_as_made(self.script, root)
-                if on and made_so & set(leaves):
-                    raise Unsupported("MIG401", f"{told}: of a weight that was made without a gradient")
-                before = self.script.found_frozen.get(root, frozenset())
-                self.script.found_frozen[root] = before | set(leaves) if not on else before - set(leaves)
-            elif not whole or (not self.surely_of(root) and not self.switched_back(node, on)):
-                raise Unsupported("MIG401", f"{told}: which weights are frozen is told while it runs")
-            else:
-                self.script.switched.setdefault(root, set()).add(on)
+    def note_named(self, target: cst.CSTNode, iterated: Kind) -> None:
+        """Notes what a loop over named parameters calls them."""
+        names = names_of_pair(target)
+        if isinstance(iterated, Parameters) and iterated.named and len(iterated.models) == 1 and names:
+            self.named_weights[names[-1]] = names[0], iterated.models[0]
 
-    def surely_of(self, model: Place) -> bool:
-        """Whether the conditions at hand tell no more than that a model is there: one that is not has no weights."""
-        return all(self._model_there(test) == model for test in self.conditions)
+    def asked_of_weight(self, node: cst.Attribute) -> Value:
+        """`p.requires_grad` of one parameter after the other."""
+        if not self.script.frozen.somewhere:
+            return Value(nodes.name("True"), Number())
+        name, place = self.named_weights.get(nodes.dotted(node.value) or "", ("", None))
+        if place is None:
+            raise Unsupported("MIG302", f"{nodes.code(node)}, of a weight whose name is not at hand")
+        leaves, when = leaves_of(self.script, self.root(place)), self.frozen_when(place)
+        if not when:
+            return Value(nodes.name("True"), Number())
+        return Value(nodes.parenthesized(nodes.expression(is_trained(leaves, when, name))), Number())
 
-    def _model_there(self, test: Expr) -> Place | None:
-        """The model that a test asks for, `model is not None`; None for other tests."""
-        match test:
-            case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.IsNot(), comparator=other)]):
-                kind = self.kind_of(test.left)
-                place = kind.place if isinstance(kind, Model) and nodes.is_literal(other, None) else None
-                return None if place is None else self.root(place)
-        return None
+    def frozen_when(self, place: Place) -> dict[str, str]:
+        """The weights of a model that are, or may be, frozen here, each with the condition."""
+        root = self.root(place)
+        if root not in self.script.frozen.switching and self.perhaps_frozen(root):
+            self.script.frozen.switching.add(root)
+        made = dict.fromkeys(self.frozen(root), ALWAYS)
+        if root not in self.script.frozen.switching:
+            return made
+        frozen = nodes.code(self.read(State(FROZEN, place)))
+        for part, leaves in self.script.frozen.parts(root).items():
+            made |= dict.fromkeys(leaves, f'"{part}" in {frozen}')
+        return made
 
-    def switched_back(self, node: cst.CSTNode, on: bool) -> bool:
-        """Whether a branch that switches weights off switches them on again, whichever of the two `node` does: it is
-        left through its end alone."""
-        body = self.blocks[-1].statements
-        here = next((i for i, one in enumerate(body) if node in every(one, cst.CSTNode)), None)
-        if here is None:
-            return False
-        texts = [nodes.code(one.with_changes(leading_lines=[])) for one in body]
-        other = re.sub(r"\b(True|False)\b", lambda word: str(word[0] == "False"), texts[here])
-        there = [i for i, text in enumerate(texts) if text == other and (i < here if on else i > here)]
-        between = body[slice(*sorted((here, there[0])))] if there else []
-        leaving = (cst.Return, cst.Break, cst.Continue, cst.Raise)
-        return bool(there) and not any(next(every(one, leaving), None) for one in between)
+    def frozen_by_script(self, model: Place) -> Leaves:
+        """Those of them that statements of the script have frozen."""
+        known = self.script.frozen
+        if model.scope != self.scope and self.facts is not None:
+            return known.last(model) - known.perhaps.get(model, frozenset())
+        inside = known.inside.get(model)
+        if inside is not None and inside[0] in map(id, self.blocks):
+            return inside[1]
+        return known.found_phases.get(model, (frozenset[str](),))[-1] - self.perhaps_frozen(model)
+
+    def perhaps_frozen(self, model: Place) -> Leaves:
+        """The leaves that may be frozen or not, as far as the script has run."""
+        known = self.script.frozen
+        if model.scope != self.scope and self.facts is not None:
+            several = len(known.phases.get(model, ())) > 1 or model in known.switching
+            changing = frozenset(leaf for one in known.together.get(model, ()) for leaf in one)
+            return changing if several else known.perhaps.get(model, frozenset())
+        inside = known.inside.get(model)
+        if inside is not None and inside[0] in map(id, self.blocks):
+            return frozenset()
+        return known.found_perhaps.get(model, frozenset())
 
     # -- tests --------------------------------------------------------------------------------------------------------
 
@@ -357,6 +367,11 @@ _COMPARISONS = {
     cst.LessThan: lambda a, b: a < b,
     cst.LessThanEqual: lambda a, b: a <= b,
 }
+
+
+def asks_for_gradients(test: cst.CSTNode) -> bool:
+    """Whether something goes by whether weights are frozen."""
+    return any(one.attr.value == "requires_grad" for one in every(test, cst.Attribute))
 
 
 def names_of_pair(target: cst.CSTNode) -> list[str] | None:

@@ -17,7 +17,7 @@ from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode
 from migrate.known.kinds import UNKNOWN, Model, ModuleClass, Place
 from migrate.known.script import Script
 from migrate.known.weight_kinds import Names, Selection
-from migrate.lowering.weights.selections import Selections, leaves_of, names_of_pair
+from migrate.lowering.weights.selections import Selections, asks_for_gradients, leaves_of, names_of_pair
 from migrate.manifest import Leaf
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -47,15 +47,22 @@ class SortedNames(Selections):
         if model is None or not filled or any(name not in self.env.definitions for name in filled):
             return None
         sets: dict[str, set[object]] = {name: self.sorted_into(name) for name in filled}
-        self.follow([node], {"": model}, sets)
+        sorting, shown = _apart(node)
+        self.follow([sorting], {"": model}, sets)
+        unless = asks_for_gradients(node.body) and bool(self.perhaps_frozen(self.root(model)))
+        self.script.frozen.switching |= {self.root(model)} if unless else set()
         weights = any(isinstance(one, Leaf) for found in sets.values() for one in found)
         for name, found in sets.items():
-            self.env.kinds[name] = self.selected(model, found) if weights else _names(model, found)
+            self.env.kinds[name] = self.selected(model, found, unless) if weights else _names(model, found)
             self.script.followed.add((self.scope, name))
         for name in usage.loads(node.body):
             if self.classes_named(self.env.definitions.get(name)):
                 self.script.followed.add((self.scope, name))
-        return []
+        if shown is None:
+            return []
+        (shown,) = self.unit.unrolled.setdefault((node, ("shown",)), [shown])
+        self.unit.stands_for(shown, node)
+        return self.statement(shown)
 
     def sorted_into(self, name: str) -> set[object]:
         """What a set, or a list of weights, holds before such a loop."""
@@ -65,12 +72,13 @@ class SortedNames(Selections):
             return {leaf for leaf, paths in found if leaf.flax in paths}
         return set(kind.names) if isinstance(kind, Names) else set()
 
-    def selected(self, model: Place, found: Collection[object]) -> Selection:
+    def selected(self, model: Place, found: Collection[object], unless_frozen: bool) -> Selection:
         """A list of weights of a model."""
         paths = sorted(one.flax for one in found if isinstance(one, Leaf))
         if len(paths) < len(found):
             raise Unsupported("MIG302", "a list of weights and names of weights")
-        return Selection(((self.root(model), tuple(paths)),))
+        whole = len(paths) == len(leaves_of(self.script, self.root(model)))
+        return Selection(((self.root(model), tuple(paths)),), unless_frozen=unless_frozen, whole=whole)
 
     def walked_model(self, node: Expr, methods: Sequence[str]) -> Place | None:
         """The model whose parts or weights an expression runs through."""
@@ -231,6 +239,30 @@ class SortedNames(Selections):
             kind = self.kind_of(part)
             found.append(kind.cls if isinstance(kind, ModuleClass) else self.torch_name(part) or "")
         return found if all(found) else []
+
+
+class _Without(cst.CSTTransformer):
+    """A loop without those of its lines that print, or without the others that do one thing."""
+
+    def __init__(self, printing: bool) -> None:
+        self.printing = printing
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine | cst.RemovalSentinel:
+        call = suites.alone(original_node)
+        value = call.value if isinstance(call, cst.Expr) else None
+        name = nodes.dotted(value.func) if isinstance(value, cst.Call) else None
+        goes = name == "print" if self.printing else name is not None and name.rpartition(".")[2] in ("add", "append")
+        return cst.RemoveFromParent() if goes else updated_node
+
+
+def _apart(node: cst.For) -> tuple[cst.For, cst.For | None]:
+    """A loop that sorts, and the same one for what it prints as well; None where it prints nothing."""
+    if all(nodes.dotted(call.func) != "print" for call in usage.calls(node.body)):
+        return node, None
+    sorting, shown = (cst.ensure_type(node.visit(_Without(printing)), cst.For) for printing in (True, False))
+    return sorting, shown
 
 
 def _is_empty(node: Expr) -> bool:

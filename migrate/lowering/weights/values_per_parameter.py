@@ -35,7 +35,7 @@ class ValuesPerParameter(WeightTrees, Binding):
             self.bind(target, Never())
             return []
         made = comprehension_of(small.value)
-        if made is not None and not self.script.frozen and asks_for_trained(made.for_in):
+        if made is not None and not self.script.frozen.somewhere and asks_for_trained(made.for_in):
             made = made.with_changes(for_in=made.for_in.with_changes(ifs=[]))
         tree = self.tree_of_gradients(made) or self.tree_comprehension(made) if made is not None else None
         if tree is None or not isinstance(tree.kind, WeightTree) or tree.kind.place is not None:
