@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -10,6 +11,7 @@ from migrate.known.by_round import IN_ONE_ROUND, ByRound
 from migrate.known.kinds import Place
 
 Leaves = frozenset[str]  # Flax paths of weights
+_NUMBERED = re.compile(r"(layers_)?\d+")  # a layer of a sequence, which has no name of its own
 _NAMED = 3  # so many parts have their names in that of all of them
 
 
@@ -82,7 +84,10 @@ def _name(leaves: Iterable[str]) -> str:
     if len(paths) == 1:
         return "_".join(map(_word, paths[0]))
     shared = [keys[0] for keys in takewhile(lambda keys: len(set(keys)) == 1, zip(*paths, strict=False))]
-    parts = [shared[-1]] if shared else sorted({path[0] for path in paths})
+    if shared:
+        named = next((n for n, key in enumerate(reversed(shared), 1) if not _NUMBERED.fullmatch(key)), len(shared))
+        return "_".join(map(_word, shared[-named:]))
+    parts = sorted({path[0] for path in paths})
     return "_and_".join(dict.fromkeys(map(_word, parts))) if len(parts) <= _NAMED else "rest"
 
 

@@ -47,8 +47,6 @@ for step in range(6):
             p.requires_grad = True
 """
 
-ON = "        for p in critic.parameters():\n            p.requires_grad = True"
-
 
 def test_what_is_switched_on_again_loses_nothing() -> None:
     theirs, ours = rewritten.both(TEXT)
@@ -58,12 +56,11 @@ def test_what_is_switched_on_again_loses_nothing() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("            p.requires_grad = True\n", "            pass\n"),
         ("        # and goes on\n", "        if step > 2:\n            break\n"),
-        (ON, ON.replace("critic", "actor")),
+        ("step % 2 == 0", "step == 4"),
     ],
 )
-def test_what_may_stay_frozen_is_told(old: str, new: str) -> None:
+def test_what_may_stay_frozen_is_told_as_it_runs(old: str, new: str) -> None:
     assert old in TEXT
-    made = rewritten.conversion(TEXT.replace(old, new))
-    assert "MIG401" in {found.code for found in made.report.diagnostics}
+    theirs, ours = rewritten.both(TEXT.replace(old, new))
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)

@@ -33,6 +33,7 @@ from migrate.lowering.plainer.copied_input import Anew, Placing
 from migrate.lowering.plainer.copies_of_torch import with_functions_of_torch
 from migrate.lowering.plainer.factory_arguments import with_plain_factories
 from migrate.lowering.plainer.frozen_in_place import with_freezing_in_place
+from migrate.lowering.plainer.frozen_where_made import with_freezing_where_made
 from migrate.lowering.plainer.gradients_read import with_gradients_read
 from migrate.lowering.plainer.inherited_methods import with_inherited_methods
 from migrate.lowering.plainer.last_definitions import with_last_definitions
@@ -176,7 +177,7 @@ def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> lis
     bases = with_names_left(inputs, lowered[0].script) or with_names_of_bases(inputs, lowered[0].script)
     methods = bases or with_inherited_methods(inputs, lowered[0].script) or with_steps_in_place(inputs, lowered)
     made = methods or with_updates_in_place(inputs, lowered) or with_freezing_in_place(inputs, lowered)
-    made = made or with_parts_at_hand(inputs)
+    made = made or with_freezing_where_made(inputs) or with_parts_at_hand(inputs)
     made = made or with_gradients_read(inputs, lowered) or with_kept_returned(inputs, lowered)
     made = made or with_told_by_callers(inputs, lowered) or with_asked_by_callers(inputs, lowered)
     made = made or with_lists_apart(inputs, lowered) or with_sums_as_lists(inputs, lowered)

@@ -41,15 +41,15 @@ def with_freezing_in_place(inputs: Sequence[Input], lowered: Sequence[Lowered]) 
 
 def _only_freezes(definition: cst.FunctionDef) -> bool:
     body = [one for one in suites.suite_of(definition.body.body) if not suites.is_docstring(one)]
-    return "requires_grad" in nodes.code(definition.body) and all(map(_freezes, body))
+    return "requires_grad" in nodes.code(definition.body) and all(map(freezes, body))
 
 
-def _freezes(statement: Statement) -> bool:
+def freezes(statement: Statement) -> bool:
     """Whether a statement does nothing but switch gradients, or modes."""
     if isinstance(statement, cst.For):
-        return statement.orelse is None and all(map(_freezes, suites.suite_of(statement.body.body)))
+        return statement.orelse is None and all(map(freezes, suites.suite_of(statement.body.body)))
     if isinstance(statement, cst.If):
-        return all(_freezes(one) for side in suites.sides(statement) for one in side)
+        return all(freezes(one) for side in suites.sides(statement) for one in side)
     if suites.is_pass(statement) or switched(statement) is not None or _is_put_in_list(statement):
         return True
     match suites.alone(statement):

@@ -115,6 +115,8 @@ class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLo
         if about_weights is None:
             about_weights = self.freezing_loop(node)
         if about_weights is None and self.context in HOST_CONTEXTS:
+            about_weights = self.freezing_modules_loop(node)
+        if about_weights is None and self.context in HOST_CONTEXTS:
             about_weights = self.sorting_loop(node)
         if about_weights is not None:
             return about_weights

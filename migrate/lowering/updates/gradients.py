@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import Optimizer, Place
 from migrate.known.states import FROZEN, GRADS, OPT_STATE, PARAMS, State
 from migrate.lowering.updates.loss_function import LossFunctions, TracedLoss
 from migrate.lowering.updates.region import Clip
+from migrate.lowering.weights.frozen_tests import zeroed
+from migrate.lowering.weights.selections import leaves_of
 from migrate.syntax import nodes, suites
 from migrate.syntax.nodes import Expr, Statement
 
@@ -18,7 +20,14 @@ LACKING = "where torch has gradients at one step and None at another"
 class Gradients:
     """The gradients of one step. Those of models that are not stepped here wait outside, and are added to."""
 
-    def __init__(self, scope: LossFunctions, losses: Sequence[TracedLoss], stepped: set[Place]) -> None:
+    def __init__(
+        self,
+        scope: LossFunctions,
+        losses: Sequence[TracedLoss],
+        stepped: set[Place],
+        frozen_when: Callable[[Place], Mapping[str, str]],
+    ) -> None:
+        self.frozen_when = frozen_when
         self.scope = scope
         self.summed = scope.gathering is not None  # over micro batches: each adds to what there was before
         states = list(dict.fromkeys(state for traced in losses for state in traced.trained))
@@ -54,6 +63,7 @@ class Gradients:
             if not self.adds_to(state):
                 self.met.add(state)
                 continue
+            made += self.only_trained(state)
             leaf = self.scope.root(state.place) in self.scope.script.leaves
             text = f"{name} + new_{name}" if leaf else f"jax.tree.map(jnp.add, {name}, new_{name})"
             if state not in self.stepped and self.lacks(state):
@@ -64,6 +74,14 @@ class Gradients:
             else:
                 self.sums[name] = total
         return made
+
+    def only_trained(self, state: State) -> list[Statement]:
+        """Takes those of frozen weights out of gradients that are added to others, which torch leaves as they are."""
+        if state in self.stepped or self.scope.root(state.place) not in self.scope.script.frozen.switching:
+            return []
+        leaves = leaves_of(self.scope.script, self.scope.root(state.place))
+        name = f"new_{self.names[state]}"
+        return [nodes.statement(f"{name} = {zeroed(leaves, self.frozen_when(state.place), name)}")]
 
     def carried(self, stats: Sequence[State]) -> tuple[list[str], list[Expr]]:
         """What goes from one micro batch to the next: the names, and what the last one leaves of each."""
@@ -114,8 +132,12 @@ class Gradients:
 
     def frozen(self, kind: Optimizer) -> list[State]:
         """What the step of an optimizer is told of what is frozen by then."""
+        return self.frozen_of(kind.models)
+
+    def frozen_of(self, models: Iterable[Place]) -> list[State]:
+        """What is frozen of some models, where the output keeps that."""
         switching = self.scope.script.frozen.switching
-        return [State(FROZEN, place) for place in kind.models if self.scope.root(place) in switching]
+        return [State(FROZEN, place) for place in models if self.scope.root(place) in switching]
 
     def check_reached(self, kind: Optimizer) -> None:
         """Refuses a step over a model that no loss of the step function depends on: it has no gradient here."""

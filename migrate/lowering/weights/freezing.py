@@ -74,9 +74,7 @@ class Freezing(SortedNames, FrozenWeights):
         if isinstance(flag, bool):
             return self.freeze(chosen, flag, node)
         flags = self.flags(value)
-        self.conditions += [] if flags else [value]
-        made = {on: self.freeze(chosen, on, node) for on in flags or (True, False)}
-        self.conditions = self.conditions if flags else self.conditions[:-1]
+        made = {on: self.freeze(chosen, on, node, surely=bool(flags)) for on in flags or (True, False)}
         if len(made) < 2 or not any(made.values()):
             return [one for statements in made.values() for one in statements]
         return [cst.If(self.node(value), suites.block(made[True]), cst.Else(suites.block(made[False])))]

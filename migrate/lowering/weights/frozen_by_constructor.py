@@ -11,7 +11,8 @@ from migrate.diagnostics import Unsupported
 from migrate.known.kinds import Module, SelfModule
 from migrate.known.weight_kinds import LISTING
 from migrate.lowering.modules.attributes import grows_later
-from migrate.lowering.weights.freezing import Freezing, flag_of, switches
+from migrate.lowering.weights.freezing import flag_of, switches
+from migrate.lowering.weights.frozen_modules import FrozenModules
 from migrate.lowering.weights.selections import names_of_pair
 from migrate.manifest import Leaf
 from migrate.syntax import nodes, suites
@@ -19,7 +20,7 @@ from migrate.syntax.nodes import Expr, Statement
 from migrate.weights import weights_of
 
 
-class FrozenByConstructor(Freezing):
+class FrozenByConstructor(FrozenModules):
     """Statements of constructors that freeze weights."""
 
     def frozen_parts_loop(self, node: cst.For) -> list[Statement] | None:

@@ -28,10 +28,10 @@ from migrate.syntax.walking import every
 class FrozenWeights(Selections, Binding):
     """What statements freeze and free."""
 
-    def freeze(self, selection: Selection, on: bool, node: cst.CSTNode) -> list[Statement]:
+    def freeze(self, selection: Selection, on: bool, node: cst.CSTNode, surely: bool = True) -> list[Statement]:
         """`requires_grad = False` of some weights. Whole models that are switched off and on while it trains lose
         nothing: each step takes the gradients of the models that it trains alone. Neither do those that have trained by
-        then and are frozen for good."""
+        then and are frozen for good. `surely`: it does so whenever the line runs."""
         made: list[Statement] = []
         for place, chosen in selection.leaves:
             root, leaves = self.root(place), frozenset(chosen)
@@ -40,23 +40,27 @@ class FrozenWeights(Selections, Binding):
                 told = f"{nodes.code(node).strip()}: of a weight that was made without a gradient"
                 raise Unsupported("MIG401", told)
             own = self.facts is None or root.scope == self.scope  # it is made here, each time
-            once = own and not self.loops and not self.conditions
+            once = own and surely and not self.loops and not self.conditions
             whole = leaves == {leaf.flax for leaf in leaves_of(self.script, root)}
             trained = (self.scope, root) in self.script.updated
             if root not in known.switching and once and trained and whole and not on:
                 known.finished.add((self.scope, root))
-            elif root not in known.switching and not once and self._loses_nothing(root, whole, on, node):
+            elif root not in known.switching and not once and surely and self._loses_nothing(root, whole, on, node):
                 known.switched.setdefault(root, set()).add(on)
             elif leaves:
-                made += self._freeze_leaves(place, leaves, on, once, node)
+                anew = surely and not once and self._optimizer_follows(root)
+                made += self._freeze_leaves(place, leaves, on, (once, anew), node)
         return made
 
     def _loses_nothing(self, root: Place, whole: bool, on: bool, node: cst.CSTNode) -> bool:
         return whole and (self.surely_of(root) or self.switched_back(node, on))
 
-    def _freeze_leaves(self, place: Place, leaves: Leaves, on: bool, once: bool, node: cst.CSTNode) -> list[Statement]:
-        """Notes what is frozen from here on; of a model of which the output keeps it, the statement that says so."""
-        root, known = self.root(place), self.script.frozen
+    def _freeze_leaves(
+        self, place: Place, leaves: Leaves, on: bool, when: tuple[bool, bool], node: cst.CSTNode
+    ) -> list[Statement]:
+        """Notes what is frozen from here on; of a model of which the output keeps it, the statement that says so.
+        `when`: whether that is once, and whether a branch makes the optimizer of the model anew behind it."""
+        root, known, (once, anew) = self.root(place), self.script.frozen, when
         known.together.setdefault(root, set()).add(leaves)
         known.begun.setdefault(root, (id(node), once))
         if on and root in known.filtered:
@@ -65,6 +69,8 @@ class FrozenWeights(Selections, Binding):
         before = self.frozen_by_script(root)
         after = before - leaves if on else before | leaves
         if root in self.script.handed and not once:
+            if self.facts is not None:
+                self.script.going_on.add(self.facts.qualname)  # it may be told where the function is called
             told = f"{nodes.code(node).strip()}: which weights are frozen is told while it runs"
             raise Unsupported("MIG401", told)
         if root in known.switching:
@@ -73,7 +79,7 @@ class FrozenWeights(Selections, Binding):
         if once:
             self._next_phase(root)
             self._note_frozen(root, leaves, after, once)
-        elif self._optimizer_follows(root):
+        elif anew:
             known.found_perhaps[root] = self.perhaps_frozen(root) | leaves
             known.inside[root] = id(self.blocks[-1]), after
         else:

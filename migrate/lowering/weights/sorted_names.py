@@ -24,7 +24,7 @@ from migrate.syntax.nodes import Expr, Statement
 
 
 @dataclass(frozen=True)
-class _Part:
+class PartOfModel:
     """A module inside a model: its name in torch, and its class there."""
 
     path: str
@@ -128,8 +128,8 @@ class SortedNames(Selections):
         model = bound[""]
         assert isinstance(model, Place)
         owner = bound.get(nodes.dotted(func.value) or "")
-        prefix = f"{owner.path}." if isinstance(owner, _Part) and owner.path else ""
-        if func.attr.value == "named_modules" and not isinstance(owner, _Part):
+        prefix = f"{owner.path}." if isinstance(owner, PartOfModel) and owner.path else ""
+        if func.attr.value == "named_modules" and not isinstance(owner, PartOfModel):
             found: list[tuple[str, object]] = [(part.path, part) for part in self.parts_of(model)]
         else:
             leaves = leaves_of(self.script, self.root(model))
@@ -153,7 +153,7 @@ class SortedNames(Selections):
                 return
         raise Unsupported("MIG302", f"`{nodes.code(small)}` in a loop that sorts names of weights")
 
-    def parts_of(self, model: Place) -> Iterator[_Part]:
+    def parts_of(self, model: Place) -> Iterator[PartOfModel]:
         """The modules of a model, itself first."""
         root = self.root(model)
         cls = self.script.places.get(root) or self.script.selves.get(root)
@@ -190,7 +190,7 @@ class SortedNames(Selections):
     def is_instance(self, value: object, classes: Expr) -> bool:
         """Whether a module is of one of some classes."""
         known = self.classes_named(classes)
-        if not isinstance(value, _Part) or not known:
+        if not isinstance(value, PartOfModel) or not known:
             raise Unsupported("MIG302", f"whether a module is one of `{nodes.code(classes)}`")
         return value.cls in known
 
@@ -273,19 +273,19 @@ def _names(model: Place, found: Iterable[object]) -> Names:
     return Names(model, tuple(sorted(one for one in found if isinstance(one, str))))
 
 
-def _parts(script: Script, node: Node, path: str, depth: int) -> Iterator[_Part]:
+def _parts(script: Script, node: Node, path: str, depth: int) -> Iterator[PartOfModel]:
     if isinstance(node, LayerNode):
-        yield _Part(path, node.torch)
+        yield PartOfModel(path, node.torch)
     elif isinstance(node, ChoiceNode):
         for child in node.children:
             yield from _parts(script, child, path, depth)
     elif isinstance(node, ListNode):
-        yield _Part(path, "torch.nn.ModuleList")
+        yield PartOfModel(path, "torch.nn.ModuleList")
         for number, child in enumerate(node.children):
             numbered = node.dynamic and not node.keys
             key = f"{{{depth}}}" if numbered else node.keys[number] if node.keys else str(number)
             yield from _parts(script, child, f"{path}.{key}".lstrip("."), depth + numbered)
     elif node.cls in script.classes:
-        yield _Part(path, node.cls)
+        yield PartOfModel(path, node.cls)
         for name, child in script.classes[node.cls].children.items():
             yield from _parts(script, child, f"{path}.{name}".lstrip("."), depth)
