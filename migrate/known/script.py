@@ -112,6 +112,7 @@ class Script(ByRound):
     found_saved_lists: dict[str, str] = field(default_factory=dict)
     chains: dict[Place, dict[OptaxChain, None]] = field(default_factory=dict, metadata=IN_ONE_ROUND)
     checkpoints: bool = True  # whether the project saves something with torch, or takes weights from a file
+    saved_under: set[str] = field(default_factory=set)  # whose names weights that it saves have: "torch", "flax"
     pickles: bool = False  # whether it saves objects with that, which its files then hold pickled
     orbax: bool = False  # whether its checkpoints are to be folders of Orbax's
     # attributes that the files of the project read, by whatever name of an object; None where that cannot be told

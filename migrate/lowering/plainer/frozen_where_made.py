@@ -48,7 +48,7 @@ def _moved(inputs: Sequence[Input], file: Input, node: cst.ClassDef) -> list[Inp
     plainer = _Plainer(methods, _kept(node, body, names))
     read = {one: cast(Statement, one.visit(plainer)) for one in body}
     steady = set(names) - set(usage.stores(body))
-    told = {one: new for one, new in read.items() if freezes(new) and _told_by(new, steady) and _of_self(new, names)}
+    told = {one: new for one, new in read.items() if _freezes_as(new, steady) and _of_self(new, names)}
     if not told:
         return None
     later = body[body.index(next(iter(told))) :]
@@ -74,9 +74,9 @@ def _moved(inputs: Sequence[Input], file: Input, node: cst.ClassDef) -> list[Inp
     return [one.edited(edits[one.scope]) for one in inputs]
 
 
-def _told_by(statement: Statement, names: set[str]) -> bool:
-    """Whether a statement goes by parameters."""
-    return bool(set(usage.loads(statement)) & names)
+def _freezes_as(statement: Statement, names: set[str]) -> bool:
+    """Whether a statement does nothing but freeze weights, as parameters say."""
+    return freezes(statement) and "requires_grad" in nodes.code(statement) and bool({*usage.loads(statement)} & names)
 
 
 def _kept(node: cst.ClassDef, body: Sequence[Statement], names: Sequence[str]) -> dict[str, str]:

@@ -6,9 +6,9 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.kept import kept
-from migrate.known.kinds import UNKNOWN, Host, Items, Kind, Model, Place
+from migrate.known.kinds import UNKNOWN, Host, Items, Kind, Model, Place, Tensor
 from migrate.known.states import BATCH_STATS, PARAMS, State
-from migrate.known.weight_kinds import CHECKPOINT, StateDict
+from migrate.known.weight_kinds import CHECKPOINT, StateDict, Weight
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import DICT, WeightsByName, kinds_in
 from migrate.lowering.weights.checkpoint_files import SNIPPETS, restored, restored_into, saved
@@ -17,6 +17,7 @@ from migrate.lowering.weights.state_dicts import StateDicts
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 from migrate.weights import weights_of
 
 
@@ -30,6 +31,10 @@ class Checkpoints(StateDicts):
         what, where = self.expr(node.args[0].value), self.expr(node.args[1].value)
         if isinstance(what.kind, Model):
             self.script.whole_files[nodes.code(node.args[1].value)] = what.kind.cls
+        for part in (what.kind, *kinds_in(what.kind)):
+            self.script.saved_under |= (
+                {"torch"} if _by_name(part) else {"flax"} if isinstance(part, StateDict) else set()
+            )
         note_saved_alone(self, node.args[0].value)
         return Value(with_snippets(self, saved(self.script, self.content(what), where), SNIPPETS), UNKNOWN)
 
@@ -136,6 +141,9 @@ class Checkpoints(StateDicts):
         other = self.live_source(source, kind)
         if other is not None:
             return self.weights_of_other(kind.place, other, kind)
+        some = self.load_some(node, kind) if len(node.args) > 1 else None
+        if some is not None:
+            return some
         by_name = self.expr(source) if isinstance(source, cst.Name | cst.Attribute | cst.DictComp) else None
         if by_name is not None and WeightsByName in (type(by_name.kind), type(self.kind_of(source))):
             return self.put_back(kind.place, by_name.node)
@@ -195,10 +203,25 @@ class Checkpoints(StateDicts):
         loads = isinstance(node, cst.Call) and self.torch_name(node.func) == "torch.load"
         return loads or self.kind_of(node) == CHECKPOINT or isinstance(self.kind_of(node), StateDict)
 
+    def filled_by_name(self, name: str) -> bool:
+        """Whether a dict that starts empty gets weights under torch's names: `new[name[7:]] = v`."""
+        for one in every(cst.Module(self.blocks[0].statements), cst.Assign):
+            target = one.targets[0].target
+            if isinstance(target, cst.Subscript) and nodes.dotted(target.value) == name:
+                return isinstance(self.kind_of(one.value), Weight | Tensor)
+        return False
+
     def is_of_torch(self, node: Expr, kind: Kind) -> bool:
         """Whether a value is, or holds, what torch has read, or is a dict of arrays: weights under torch's names."""
         written = self.env.definitions.get(node.value, node) if isinstance(node, cst.Name) else node
-        if isinstance(written, cst.DictComp):  # `{name.removeprefix("module."): value for name, value in ...}`
-            return isinstance(self.expr(written.for_in.iter).kind, Host)
+        if isinstance(node, cst.Name) and nodes.code(written) in ("{}", "dict()", "OrderedDict()"):
+            return self.filled_by_name(node.value)
         named = isinstance(kind, Items) and kind.type == DICT
+        if isinstance(written, cst.DictComp):  # `{name.removeprefix("module."): value for name, value in ...}`
+            return isinstance(self.expr(written.for_in.iter).kind, Host) or named
         return named or any(isinstance(part, Host) for part in (kind, *kinds_in(kind)))
+
+
+def _by_name(kind: Kind) -> bool:
+    """Whether a value is a dict of weights under torch's names."""
+    return isinstance(kind, Items) and kind.type == DICT and isinstance(kind.joined(), Weight | Tensor)

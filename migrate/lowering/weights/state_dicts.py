@@ -29,10 +29,12 @@ from migrate.manifest import ModelWeights
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr, Statement
-from migrate.syntax.walking import walk
+from migrate.syntax.walking import every, walk
 from migrate.weights import buffer_paths, model_weights
 
 _CHANGES = ("update", "pop", "popitem", "clear", "setdefault")
+# what entries of checkpoints are called that hold the weights of a model
+_ENTRIES = ("state_dict", "model_state_dict", "model_state", "model", "net", "weights", "params")
 _LOOKS = ("keys", "values", "items", "get", "copy", *_CHANGES)
 
 
@@ -51,6 +53,8 @@ class StateDicts(ModelMethods, Binding):
     def named_state(self, line: cst.SimpleStatementLine, target: Expr, value: Expr) -> list[Statement] | None:
         """`weights = model.state_dict()` where the script looks into them; None for other assignments."""
         model = model_of_state(self, value)
+        if model is None and isinstance(target, cst.Name) and self.context in HOST_CONTEXTS:
+            return self.named_of_file(line, target, value)
         if model is None or not isinstance(target, cst.Name):
             return None
         if only_averaged(target.value, self.blocks[0].statements):
@@ -67,12 +71,65 @@ class StateDicts(ModelMethods, Binding):
         self.define_target(target, None)
         return [line.with_changes(body=[cst.Assign([nodes.target(target)], made.node)])]
 
-    def by_names(self, model: Model) -> Value:
-        """A model's weights as a dict of torch's names."""
+    def named_of_file(self, line: cst.SimpleStatementLine, target: cst.Name, value: Expr) -> list[Statement] | None:
+        """`weights = torch.load(path)`, or an entry of that, where the script looks into them by torch's names; None
+        for other assignments."""
+        if not self.are_weights_of_file(target, value) or not _looks(target.value, self.blocks[0].statements).found:
+            return None
+        read = self.expr(value).node
+        named = Value(read, Items(None, Weight(axes=True), DICT))
+        made = named if "torch" in self.script.saved_under else self.by_names(self.only_model(value), read)
+        self.bind(target, made.kind)
+        self.define_target(target, None)
+        return [line.with_changes(body=[cst.Assign([nodes.target(target)], made.node)])]
+
+    def by_names(self, model: Model, read: Expr | None = None) -> Value:
+        """A model's weights, or such weights as a file has (`read`), as a dict of torch's names."""
         assert model.place is not None
         self.unit.use_snippet("state_dict")
-        kind = WeightsByName(None, Weight(axes=True, live=True), DICT, model.place)
-        return Value(nodes.call("state_dict", self.saved(model), *self.where_weights_are(model)), kind)
+        weights = self.saved(model) if read is None else read
+        made = nodes.call("state_dict", weights, *self.where_weights_are(model))
+        if read is not None:
+            return Value(made, Items(None, Weight(axes=True), DICT))
+        return Value(made, WeightsByName(None, Weight(axes=True, live=True), DICT, model.place))
+
+    def are_weights_of_file(self, target: cst.Name, value: Expr) -> bool:
+        """Whether a value that gets a name is what a file of the project's has of a model's weights: all that is in it,
+        or an entry."""
+        if not self.script.checkpoints or len(self.script.saved_under) > 1:
+            return False
+        if isinstance(value, cst.Call) and self.torch_name(value.func) == "torch.load":
+            asked = every(self.unit.source.module, cst.Subscript)
+            words = [_word_of(one) for one in asked if nodes.dotted(one.value) == target.value]
+            return all("." in word for word in words if word)  # others are entries, not weights
+        owner = value.value if isinstance(value, cst.Subscript) else None
+        read = isinstance(owner, cst.Call) and self.torch_name(owner.func) == "torch.load"
+        known = read or (owner is not None and self.kind_of(owner) == CHECKPOINT)
+        return known and isinstance(value, cst.Subscript) and _word_of(value) in _ENTRIES
+
+    def only_model(self, node: Expr) -> Model:
+        """The model that a file can have weights of, where all models of the project are of one class."""
+        known = {cls: place for place, cls in self.script.places.items() if not self.script.weightless(cls)}
+        if len(known) != 1:
+            raise Unsupported(
+                "MIG306", f"{nodes.code(node)}: the names in a file are Flax's, of which model is not known"
+            )
+        ((cls, place),) = known.items()
+        return Model(cls, place)
+
+    def load_some(self, node: cst.Call, kind: Model) -> list[Statement] | None:
+        """`model.load_state_dict(weights, strict=False)` of a dict under torch's names: those that the model has take
+        the place of its own; None for other calls."""
+        source = node.args[0].value
+        value = self.expr(source) if isinstance(source, cst.Name) else None
+        loose = [arg.keyword is not None and nodes.is_literal(arg.value, False) for arg in node.args[1:]]
+        if value is None or not isinstance(value.kind, Items) or value.kind.type != DICT or loose != [True]:
+            return None
+        assert kind.place is not None
+        self.unit.use_snippet("with_weights_it_has")
+        own = self.saved(kind)
+        made = nodes.call("with_weights_it_has", own, value.node, *self.where_weights_are(kind))
+        return self.taken(kind, made)
 
     def looked_into(self, node: cst.Call, func: cst.Attribute, base: Value) -> tuple[cst.Call, Value]:
         """`model.state_dict().items()` with torch's names in it; other calls as they are."""
@@ -298,3 +355,10 @@ def _looks(name: str, statements: Sequence[Statement]) -> _Looks:
     visitor = _Looks(name)
     walk(cst.Module(list(statements)), visitor)
     return visitor
+
+
+def _word_of(node: cst.Subscript) -> str:
+    """The word that a subscript looks up; "" where it is none."""
+    index = node.slice[0].slice
+    found = nodes.literal(index.value) if isinstance(index, cst.Index) else None
+    return found if isinstance(found, str) else ""

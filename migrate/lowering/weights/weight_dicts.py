@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import BY_WEIGHT, Items, Kind, Model, Tensor
+from migrate.known.kinds import BY_WEIGHT, Items, Kind, Model, Plain, Tensor
 from migrate.known.weight_kinds import WEIGHT_NAME, StateDict, Weight
 from migrate.lowering.expressions.elements import DICT, WeightsByName
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
@@ -22,16 +22,30 @@ def dict_of_weights(scope: Scope, inner: Scope, node: cst.DictComp, value: Kind)
     names, iterated = names_of_pair(node.for_in.target), node.for_in.iter
     alone = nodes.dotted(node.for_in.target)
     name = names[0] if names is not None else alone
+    named = isinstance(value, Tensor | Weight) and _under_torch_names(scope.expr(node.for_in.iter).kind)
     if name is None or nodes.dotted(node.key) != name or node.for_in.ifs or node.for_in.inner_for_in is not None:
-        return None
+        return Items(None, value, DICT) if named else None
     if isinstance(iterated, cst.Call) and isinstance(iterated.func, cst.Attribute):
         iterated = iterated.func.value
     elif alone is None:
         return None
     whole = scope.expr(iterated).kind
     if not isinstance(whole, StateDict | WeightsByName) or not isinstance(value, Tensor | Weight):
-        return None
+        return Items(None, value, DICT) if named else None
     return WeightsByName(None, value, DICT, whole.place)
+
+
+def _under_torch_names(kind: Kind) -> bool:
+    """Whether a value is pairs of torch's names of weights and what they are in a file."""
+    pair = kind.joined() if isinstance(kind, Items) else kind
+    items = pair.items if isinstance(pair, Items) else None
+    return (
+        items is not None
+        and len(items) == 2
+        and items[0] == Plain("str")
+        and isinstance(items[1], Weight)
+        and items[1].axes
+    )
 
 
 def refuse_key(node: cst.Subscript, owner: Kind, key: Kind) -> None:
