@@ -34,6 +34,7 @@ class Frozen(ByRound):
     switching: set[Place] = field(default_factory=set)
     # the first such statement of these, by identity, and whether it runs once, where they are made
     begun: dict[Place, tuple[int, bool]] = field(default_factory=dict)
+    found_begun: dict[Place, tuple[int, bool]] = field(default_factory=dict)
     # whole models that are frozen or not while the script runs, and trained by none of the steps between
     switched: dict[Place, set[bool]] = field(default_factory=dict)
     # scopes, and models of which all weights were frozen after they have trained

@@ -122,6 +122,76 @@ fit(model, optimizer, 3)
     + meanwhile(HALF_WAY + "    " + indented(ON))
     .replace("    optimizer.zero_grad()\n", "")
     .replace("    optimizer.step()\n", "    if epoch % 2:\n        optimizer.step()\n        optimizer.zero_grad()\n"),
+    "with a schedule": OFF
+    + SGD
+    + "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)\n"
+    + meanwhile(HALF_WAY + "    " + indented(ON)).replace("step()\n", "step()\n    scheduler.step()\n"),
+    "in groups with rates of their own": OFF
+    + """optimizer = torch.optim.SGD(
+    [{"params": model.body.parameters(), "lr": 0.05}, {"params": model.head.parameters()}], lr=0.1, momentum=0.9
+)
+for epoch in range(6):
+    if epoch == 3:
+        model.body.requires_grad_(True)
+    if epoch == 4:
+        optimizer.param_groups[0]["lr"] = 0.02
+    optimizer.zero_grad()
+    loss = ((model(x) - y) ** 2).mean()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+""",
+    "made and frozen by a function": """def build():
+    model = Net()
+    for p in model.body.parameters():
+        p.requires_grad = False
+    return model
+
+
+model = build()
+"""
+    + ADAM
+    + meanwhile(HALF_WAY + "    " + indented(ON)),
+    "in a trainer": """class Trainer:
+    def __init__(self, model):
+        self.model = model
+        for p in self.model.body.parameters():
+            p.requires_grad = False
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.1)
+
+    def free(self):
+        for p in self.model.body.parameters():
+            p.requires_grad = True
+
+    def fit(self, epochs):
+        for epoch in range(epochs):
+            if epoch == 3:
+                self.free()
+            self.optimizer.zero_grad()
+            loss = ((self.model(x) - y) ** 2).mean()
+            loss.backward()
+            self.optimizer.step()
+            losses.append(loss.item())
+
+
+trainer = Trainer(model)
+trainer.fit(6)
+""",
+    "by methods of the model": """class Freezing(Net):
+    def freeze(self):
+        for p in self.body.parameters():
+            p.requires_grad = False
+
+    def free(self):
+        for p in self.body.parameters():
+            p.requires_grad = True
+
+
+model = Freezing()
+model.freeze()
+"""
+    + ADAM
+    + meanwhile(HALF_WAY + "    model.free()"),
     # gradients and counts
     "clipped": OFF
     + SGD

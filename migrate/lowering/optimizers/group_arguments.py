@@ -80,8 +80,9 @@ class GroupArguments(Schedules, ParameterGroups):
             if key == "momentum" and not call.has(key):
                 raise Unsupported("MIG302", f"{call.api} gets a momentum while it trains")
             if (place, key) in self.script.separate:
-                for label in (name for name in grouped.all if name in grouped.options):
-                    own = grouped.options[label].get(key, call.node(key))
+                present = {grouped.switched.get(name, (name, ""))[0]: each for name, each in grouped.options.items()}
+                for label in (name for name in grouped.all if name in present):
+                    own = present[label].get(key, call.node(key))
                     found[f"{label}_{FOLLOWED[key]}"] = _float(self.expr(own).node)
                 continue
             found[FOLLOWED[key]] = call.node(key) if key == "lr" else _float(call.node(key))

@@ -121,6 +121,8 @@ class Optimizers(GroupArguments, OwnSchedules):
             self.script.spoiling.add(self.pending_place)
         if entry.fills and any(self.script.frozen.any_of(self.root(place)) for place in grouped.models):
             raise Unsupported("MIG302", f"{name} takes zeros for the gradients of weights that are frozen")
+        if entry.evaluates and grouped.switched:
+            raise Unsupported("MIG302", f"{name} of weights that are frozen as the script runs")
         self.script.momenta[self.pending_place] = _momentum(call)
         if entry.evaluates:
             call.only("line_search_fn", None, "strong_wolfe")

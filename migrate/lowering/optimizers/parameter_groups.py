@@ -149,7 +149,8 @@ class ParameterGroups(Selections):
         for part, leaves in self.script.frozen.parts(root).items():
             before = sorted({labels[leaf] for leaf in leaves if labels.get(leaf, FROZEN) != FROZEN})
             for label in before:
-                made = part if len(before) == 1 and part not in options else f"{label}_{part}"
+                whole = label == part and {leaf for leaf, name in labels.items() if name == label} <= leaves
+                made = part if whole or (len(before) == 1 and part not in options) else f"{label}_{part}"
                 switched[made], options[made] = (label, part), options[label]
                 found |= {leaf: made for leaf in leaves if labels.get(leaf) == label}
         return found

@@ -1,7 +1,8 @@
 """Functions and methods that do nothing but freeze weights: `model.freeze_backbone()`, `set_requires_grad(net, False)`.
 
 Which weights are frozen is told where it is known of which model they are: the input is taken as if the body of such a
-function stood where it is called, if something in it, or its call, could not be followed.
+function stood where it is called, if something in it, or its call, could not be followed, or what is frozen is told as
+the script runs.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def with_freezing_in_place(inputs: Sequence[Input], lowered: Sequence[Lowered]) 
         if facts.owner in script.classes and not facts.is_static:  # a method of a module, which is told by its class
             facts = replace(facts, owner_is_class=True)
         sites = sites_by_file(inputs, facts) or sites_by_name(inputs, facts, script.passes.keys())
-        if _puts_in_list(facts.node) or _is_refused(facts, sites, lowered):
+        if script.frozen.switching or _puts_in_list(facts.node) or _is_refused(facts, sites, lowered):
             made = in_place_of_calls(inputs, script, facts, sites)
             if made is not None:
                 return made

@@ -62,7 +62,8 @@ class FrozenWeights(Selections, Binding):
         `when`: whether that is once, and whether a branch makes the optimizer of the model anew behind it."""
         root, known, (once, anew) = self.root(place), self.script.frozen, when
         known.together.setdefault(root, set()).add(leaves)
-        known.begun.setdefault(root, (id(node), once))
+        here = place.scope in (self.scope, self.scope.rpartition(".")[0])  # not where an object has taken it over
+        known.found_begun.setdefault(root, (id(node), once and here and root not in self.captured))
         if on and root in known.filtered:
             told = f"{nodes.code(node).strip()}: after an optimizer was given what was not frozen then"
             raise Unsupported("MIG401", f"{told}, as a branch tells")
@@ -75,7 +76,7 @@ class FrozenWeights(Selections, Binding):
             raise Unsupported("MIG401", told)
         if root in known.switching:
             self._note_frozen(root, leaves, after, once)
-            return [self._keep_frozen(place, leaves, on, known.begun[root] == (id(node), True))]
+            return [self._keep_frozen(place, leaves, on, known.found_begun[root] == (id(node), True))]
         if once:
             self._next_phase(root)
             self._note_frozen(root, leaves, after, once)
@@ -185,7 +186,7 @@ def frozen_as_received(scope: StateAccess, place: Place, made_as: Place) -> list
         return []
     if place not in known.switching:
         return []
-    known.begun[place] = (0, True)
+    known.found_begun[place] = (0, True)
     parts = sorted(name for name, found in known.parts(place).items() if found <= leaves)
     listed = [cst.Set([cst.Element(cst.SimpleString(f'"{name}"')) for name in parts])] if parts else []
     return [nodes.statement("{f} = {v}", f=scope.write(State(FROZEN, place)), v=nodes.call("frozenset", *listed))]
