@@ -321,6 +321,15 @@ def test_a_constructor_freezes_as_its_argument_says(how: str, given: str) -> Non
     assert (theirs["losses"] == pytest.approx(plain, rel=1e-3)) == (not given)
 
 
+def test_what_a_constructor_makes_after_it_has_frozen_the_others_is_trained() -> None:
+    """That of all that it has by then is another thing than of all that it has in the end."""
+    head = CONSTRUCTOR.replace(
+        "        self.head = ", "        if freeze:\n            self.requires_grad_(False)\n        self.head = "
+    ).replace("        FREEZE\n\n", "")
+    made = rewritten.conversion(head + DATA + "model = Net(freeze=True)\n" + SGD + LOOP)
+    assert [found.code for found in made.report.diagnostics] == ["MIG204"]
+
+
 def test_a_function_makes_a_model_and_freezes_all_but_a_new_head() -> None:
     text = (
         HEAD

@@ -24,6 +24,9 @@ from migrate.syntax.mentions import mentions, only_called, times_defined
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
+# methods that give all that a module has by then
+_WHOLE = ("parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "requires_grad_")
+
 
 def with_freezing_where_made(inputs: Sequence[Input]) -> list[Input] | None:
     """The files of a project with such statements where the models are made, of one class at a time; None where there
@@ -54,6 +57,8 @@ def _moved(inputs: Sequence[Input], file: Input, node: cst.ClassDef) -> list[Inp
     later = body[body.index(next(iter(told))) :]
     if any("requires_grad" in nodes.code(read[one]) and one not in told for one in later):
         return None
+    if any(_changes_later(new, body[body.index(one) + 1 :]) for one, new in told.items()):
+        return None
     if not all(only_called(one.source.module, node.name.value, classes=True) for one in inputs):
         return None
     edits = {one.scope: Edits() for one in inputs}
@@ -77,6 +82,14 @@ def _moved(inputs: Sequence[Input], file: Input, node: cst.ClassDef) -> list[Inp
 def _freezes_as(statement: Statement, names: set[str]) -> bool:
     """Whether a statement does nothing but freeze weights, as parameters say."""
     return freezes(statement) and "requires_grad" in nodes.code(statement) and bool({*usage.loads(statement)} & names)
+
+
+def _changes_later(statement: Statement, later: Sequence[Statement]) -> bool:
+    """Whether a constructor goes on to set what a statement freezes, which freezes more where it stands behind all."""
+    set_there = {nodes.dotted(one.target) for two in later for one in every(two, cst.AssignTarget)}
+    parts = {path.partition(".")[2].partition(".")[0] for path in set_there if path and path.startswith("self.")}
+    read = {path.partition(".")[2].partition(".")[0] for path in usage.paths(statement) if path.startswith("self.")}
+    return bool(parts) and bool(read & {*parts, *_WHOLE})
 
 
 def _kept(node: cst.ClassDef, body: Sequence[Statement], names: Sequence[str]) -> dict[str, str]:

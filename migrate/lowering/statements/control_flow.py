@@ -113,7 +113,8 @@ class ControlFlow(ToldModes, Precision, Loops):
         if not body and isinstance(orelse, cst.Else):
             negated = nodes.expression("not {test}", test=layouts.first(test))
             return [*settled, node.with_changes(test=negated, body=orelse.body, orelse=None)]
-        made = node.with_changes(test=layouts.first(test), body=suites.block_of(node.body, body), orelse=orelse)
+        held = layouts.first(test) if node.test.lpar else nodes.bare(layouts.first(test))
+        made = node.with_changes(test=held, body=suites.block_of(node.body, body), orelse=orelse)
         return [*settled, made]
 
     def keep_devices(self, other: Environment) -> None:
