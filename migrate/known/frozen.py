@@ -45,6 +45,7 @@ class Frozen(ByRound):
     left: dict[tuple[Place, Place], Leaves] = field(default_factory=dict)
     found_left: dict[tuple[Place, Place], Leaves] = field(default_factory=dict)
     filtered: set[Place] = field(default_factory=set)  # models of which an optimizer has what was not frozen by then
+    filtered_by_now: set[Place] = field(default_factory=set, metadata=IN_ONE_ROUND)
 
     @property
     def somewhere(self) -> bool:

@@ -330,7 +330,10 @@ def test_what_a_constructor_makes_after_it_has_frozen_the_others_is_trained() ->
     assert [found.code for found in made.report.diagnostics] == ["MIG204"]
 
 
-def test_a_function_makes_a_model_and_freezes_all_but_a_new_head() -> None:
+@pytest.mark.parametrize(
+    "optimizer", [SGD, SGD.replace("model.parameters()", "[p for p in model.parameters() if p.requires_grad]")]
+)
+def test_a_function_makes_a_model_and_freezes_all_but_a_new_head(optimizer: str) -> None:
     text = (
         HEAD
         + """
@@ -357,7 +360,7 @@ def build(outputs, freeze):
 """
         + DATA
         + "model = build(2, freezing)\n"
-        + SGD
+        + optimizer
         + LOOP
     )
     theirs, ours = rewritten.both(text)

@@ -59,6 +59,7 @@ class ParameterGroups(Selections):
         models = tuple(dict.fromkeys(place for group in groups for place, _ in group.selection.leaves))
         if any(group.selection.unless_frozen for group in groups):
             self.script.frozen.filtered |= {self.root(place) for place in models}
+            self.script.frozen.filtered_by_now |= {self.root(place) for place in models}
         self.script.frozen.outdated.discard((self.scope, self.root(self.pending_place)))
         decays = decays or any(key == "weight_decay" for group in groups for key, _ in group.options)
         return self.labelled(torch, models, groups, decays)

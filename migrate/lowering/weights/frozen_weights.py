@@ -64,7 +64,8 @@ class FrozenWeights(Selections, Binding):
         known.together.setdefault(root, set()).add(leaves)
         here = place.scope in (self.scope, self.scope.rpartition(".")[0])  # not where an object has taken it over
         known.found_begun.setdefault(root, (id(node), once and here and root not in self.captured))
-        if on and root in known.filtered:
+        in_turn = (self.facts is None or root.scope == self.scope) and not self.loops
+        if on and root in (known.filtered_by_now if in_turn else known.filtered):
             told = f"{nodes.code(node).strip()}: after an optimizer was given what was not frozen then"
             raise Unsupported("MIG401", f"{told}, as a branch tells")
         before = self.frozen_by_script(root)
