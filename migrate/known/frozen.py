@@ -65,11 +65,19 @@ class Frozen(ByRound):
         """What requires none in the end."""
         return self.phases.get(model, (frozenset[str](),))[-1]
 
+    def now(self, model: Place) -> Leaves:
+        """What requires none by now."""
+        return self.found_phases.get(model, (frozenset[str](),))[-1]
+
+    def ever(self, model: Place) -> Leaves:
+        """What is frozen, or freed, at some time."""
+        return frozenset[str]().union(*self.together.get(model, ()))
+
     def parts(self, model: Place) -> dict[str, Leaves]:
         """The parts of a model that are frozen together, whenever any weight of theirs is, by name."""
         sets = self.together.get(model, set())
         by_membership: dict[Leaves, set[str]] = {}
-        for leaf in sorted({leaf for one in sets for leaf in one}):
+        for leaf in sorted(self.ever(model)):
             which = frozenset(str(number) for number, one in enumerate(sorted(sets, key=sorted)) if leaf in one)
             by_membership.setdefault(which, set()).add(leaf)
         found = [frozenset(leaves) for leaves in by_membership.values()]

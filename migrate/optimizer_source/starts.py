@@ -26,8 +26,7 @@ def key_of(node: cst.CSTNode, state: str, weight: str) -> str | None:
     """The key of `state["exp_avg"]`, or of `self.state[p]["exp_avg"]`; None for other expressions."""
     if not isinstance(node, cst.Subscript) or len(node.slice) != 1 or not is_state(node.value, state, weight):
         return None
-    index = node.slice[0].slice
-    key = nodes.literal(index.value) if isinstance(index, cst.Index) else ...
+    key = nodes.looked_up(node)
     return key if isinstance(key, str) else None
 
 

@@ -271,6 +271,12 @@ def is_literal(node: Expr | None, value: object) -> bool:
     return found is not ... and type(found) is type(value) and found == value
 
 
+def looked_up(node: cst.Subscript) -> object:
+    """The literal that a subscript looks up, `"lr"` of `group["lr"]`, else `...`."""
+    index = node.slice[0].slice if len(node.slice) == 1 else None
+    return literal(index.value) if isinstance(index, cst.Index) else ...
+
+
 _OPERATORS: dict[type[cst.BaseAugOp], cst.BaseBinaryOp] = {
     cst.AddAssign: cst.Add(),
     cst.SubtractAssign: cst.Subtract(),

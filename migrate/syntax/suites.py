@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 
 import libcst as cst
 
@@ -195,6 +195,15 @@ def name_and_value(statement: cst.CSTNode) -> tuple[str, Expr | None]:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
             return name, value
     return "", None
+
+
+def consists_of(statement: Statement, holds: Callable[[Statement], bool]) -> bool:
+    """Whether a statement, or all of what loops and branches have in them, is of one sort."""
+    if isinstance(statement, cst.For):
+        return statement.orelse is None and all(consists_of(one, holds) for one in suite_of(statement.body.body))
+    if isinstance(statement, cst.If):
+        return all(consists_of(one, holds) for side in sides(statement) for one in side)
+    return holds(statement)
 
 
 def is_pass(statement: cst.CSTNode) -> bool:

@@ -177,6 +177,29 @@ model = build()
 trainer = Trainer(model)
 trainer.fit(6)
 """,
+    "in a trainer, with gradients that add up": """class Trainer:
+    def __init__(self, model):
+        self.model = model
+        for p in self.model.body.parameters():
+            p.requires_grad = False
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def fit(self, epochs):
+        for epoch in range(epochs):
+            if epoch == 3:
+                self.model.body.requires_grad_(True)
+            loss = ((self.model(x) - y) ** 2).mean()
+            loss.backward()
+            losses.append(loss.item())
+            if epoch % 2:
+                nn.utils.clip_grad_norm_(self.model.parameters(), 0.5)
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+
+
+trainer = Trainer(model)
+trainer.fit(8)
+""",
     "by methods of the model": """class Freezing(Net):
     def freeze(self):
         for p in self.body.parameters():

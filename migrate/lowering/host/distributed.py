@@ -94,8 +94,7 @@ class Distributed(DataLoading):
         """What `int(os.environ["RANK"])` is in one program; None for other expressions."""
         if not self.script.distributed or not isinstance(node, cst.Subscript):
             return None
-        index = node.slice[0].slice
-        name = nodes.literal(index.value) if isinstance(index, cst.Index) else ...
+        name = nodes.looked_up(node)
         if nodes.dotted(node.value) != "os.environ" or name not in _ENVIRONMENT:
             return None
         return nodes.expression(_ENVIRONMENT[str(name)])

@@ -27,7 +27,7 @@ from migrate.lowering.models.parts_left_out import PartsLeftOut
 from migrate.lowering.plainer.new_parts import NewPart, field_of, usual_parts, with_new_parts
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.weights.frozen_weights import FrozenWeights
-from migrate.lowering.weights.selections import leaves_of
+from migrate.lowering.weights.leaves import leaves_of
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -181,8 +181,7 @@ class ReplacedParts(PartsLeftOut, FrozenWeights):
             if isinstance(node, cst.Attribute):
                 path.insert(0, node.attr.value)
             elif isinstance(node, cst.Subscript) and len(node.slice) == 1:
-                index = node.slice[0].slice
-                key = nodes.literal(index.value) if isinstance(index, cst.Index) else None
+                key = nodes.looked_up(node)
                 if isinstance(key, bool) or not isinstance(key, int):
                     return None
                 path.insert(0, str(key))

@@ -332,8 +332,7 @@ def _pairs(call: cst.Call) -> list[tuple[Expr, Expr]]:
 
 def _key(node: cst.Subscript) -> str | None:
     """The text in `group["lr"]`."""
-    index = node.slice[0].slice if len(node.slice) == 1 else None
-    key = nodes.literal(index.value) if isinstance(index, cst.Index) else ...
+    key = nodes.looked_up(node)
     return key if isinstance(key, str) else None
 
 

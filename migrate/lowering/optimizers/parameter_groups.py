@@ -13,8 +13,9 @@ from migrate.known.kinds import Function, Items, Leaf, Place
 from migrate.known.weight_kinds import Group
 from migrate.lowering.models.foreign_models import note_trained
 from migrate.lowering.optimizers.labels import FROZEN, labels_of, mask_of
+from migrate.lowering.weights.leaves import leaves_of
 from migrate.lowering.weights.made_without_gradient import frozen_as_made, still_of
-from migrate.lowering.weights.selections import Selections, leaves_of
+from migrate.lowering.weights.selections import Selections
 from migrate.manifest import Leaf as WeightLeaf
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
@@ -128,12 +129,12 @@ class ParameterGroups(Selections):
             return frozenset()
         if self.perhaps_frozen(root):
             known.switching.add(root)
+        inside = self.frozen_inside(root)
+        if inside is not None:
+            return inside
         phases = known.phases.get(root, (frozenset[str](),))
-        inside = known.inside.get(root)
-        if inside is not None and inside[0] in map(id, self.blocks):
-            return inside[1]
-        number = len(known.found_phases.get(root, (0,))) - 1
-        return phases[min(number, len(phases) - 1)]
+        number = max(len(known.found_phases.get(root, ())), 1)  # of the phase that this one is in
+        return phases[:number][-1]
 
     def switched_apart(
         self,

@@ -47,13 +47,13 @@ def _only_freezes(definition: cst.FunctionDef) -> bool:
 
 def freezes(statement: Statement) -> bool:
     """Whether a statement does nothing but switch gradients, or modes."""
-    if isinstance(statement, cst.For):
-        return statement.orelse is None and all(map(freezes, suites.suite_of(statement.body.body)))
-    if isinstance(statement, cst.If):
-        return all(freezes(one) for side in suites.sides(statement) for one in side)
-    if suites.is_pass(statement) or switched(statement) is not None or _is_put_in_list(statement):
+    return suites.consists_of(statement, _switches)
+
+
+def _switches(line: Statement) -> bool:
+    if suites.is_pass(line) or switched(line) is not None or _is_put_in_list(line):
         return True
-    match suites.alone(statement):
+    match suites.alone(line):
         case cst.Expr(value=cst.Call(func=cst.Attribute(attr=cst.Name(value="eval" | "train")))):
             return True
     return False

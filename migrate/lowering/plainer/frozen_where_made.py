@@ -15,11 +15,14 @@ from typing import Any, cast
 
 import libcst as cst
 
-from migrate.lowering.plainer.copied_input import Anew, Edits
+from migrate.lowering.plainer.body_at_call import given_to, is_plain
+from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.plainer.frozen_in_place import freezes
+from migrate.lowering.plainer.object_sites import Site, made_by, sites_of
+from migrate.lowering.plainer.settled_branches import settled
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
-from migrate.syntax.chains import unchained
+from migrate.syntax.chains import CHAINED
 from migrate.syntax.mentions import mentions, only_called, times_defined
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
@@ -31,8 +34,10 @@ _WHOLE = ("parameters", "named_parameters", "modules", "named_modules", "childre
 def with_freezing_where_made(inputs: Sequence[Input]) -> list[Input] | None:
     """The files of a project with such statements where the models are made, of one class at a time; None where there
     are none."""
+    if not any("requires_grad" in one.source.text for one in inputs):
+        return None
     defined = times_defined(one.source.module for one in inputs)
-    for file in inputs:
+    for file in (one for one in inputs if "requires_grad" in one.source.text):
         for node in suites.suite_of(file.source.module.body):
             if isinstance(node, cst.ClassDef) and defined[node.name.value] == 1:
                 made = _moved(inputs, file, node)
@@ -44,7 +49,7 @@ def with_freezing_where_made(inputs: Sequence[Input]) -> list[Input] | None:
 def _moved(inputs: Sequence[Input], file: Input, node: cst.ClassDef) -> list[Input] | None:
     methods = {one.name.value: one for one in node.body.body if isinstance(one, cst.FunctionDef)}
     init = methods.get("__init__")
-    if init is None or init.params.star_kwarg or isinstance(init.params.star_arg, cst.Param):
+    if init is None:
         return None
     body = suites.suite_of(init.body.body)
     names = [one.name.value for one in (*init.params.params[1:], *init.params.kwonly_params)]
@@ -63,13 +68,14 @@ def _moved(inputs: Sequence[Input], file: Input, node: cst.ClassDef) -> list[Inp
         return None
     edits = {one.scope: Edits() for one in inputs}
     for one in inputs:
-        for line, call in _makings(one.source.module, node.name.value):
-            target = None if line is None else suites.alone(line)
-            given = _given(init, names, call)
-            if line is None or given is None or not isinstance(target, cst.Assign):
+        sites = list(sites_of(one, node.name.value, CHAINED))
+        if len(sites) < sum(made_by(call) == node.name.value for call in usage.calls(one.source.module)):
+            return None
+        for site in sites:
+            given = given_to(init, site.call, method=True)
+            if given is None or not all(map(is_plain, given.values())):
                 return None
-            owner = target.targets[0].target
-            edits[one.scope].behind[line] = [new for each in told.values() for new in _written(each, owner, given)]
+            edits[one.scope].behind.setdefault(site.line, []).extend(_written(list(told.values()), site, given))
     if not any(edits.values()):
         return None
     edits[file.scope].instead |= {one: [] for one in told}
@@ -86,21 +92,16 @@ def _freezes_as(statement: Statement, names: set[str]) -> bool:
 
 def _changes_later(statement: Statement, later: Sequence[Statement]) -> bool:
     """Whether a constructor goes on to set what a statement freezes, which freezes more where it stands behind all."""
-    set_there = {nodes.dotted(one.target) for two in later for one in every(two, cst.AssignTarget)}
-    parts = {path.partition(".")[2].partition(".")[0] for path in set_there if path and path.startswith("self.")}
-    read = {path.partition(".")[2].partition(".")[0] for path in usage.paths(statement) if path.startswith("self.")}
-    return bool(parts) and bool(read & {*parts, *_WHOLE})
+    set_there = {name for one in later for name in usage.attributes_set(one)}
+    return bool(set_there) and bool({*set_there, *_WHOLE} & {*usage.attributes_of_self(statement)})
 
 
 def _kept(node: cst.ClassDef, body: Sequence[Statement], names: Sequence[str]) -> dict[str, str]:
     """The attributes of `self` that a constructor sets to a parameter, and nothing else of the class sets."""
-    found: dict[str, str] = {}
-    for statement in body:
-        small = suites.alone(statement)
-        if isinstance(small, cst.Assign) and nodes.dotted(small.value) in names and len(small.targets) == 1:
-            found[nodes.dotted(small.targets[0].target) or ""] = nodes.dotted(small.value) or ""
-    assigned = [nodes.dotted(one.target) for one in every(node, (cst.AssignTarget, cst.AugAssign, cst.AnnAssign))]
-    return {path: name for path, name in found.items() if path.startswith("self.") and assigned.count(path) == 1}
+    assigned = usage.attributes_assigned(node)
+    pairs = [(nodes.dotted(one), nodes.dotted(value)) for line in body for one, value in usage.bindings(line)]
+    kept = {path: name for path, name in pairs if path and name in names and name}
+    return {path: name for path, name in kept.items() if assigned.count(path.removeprefix("self.")) == 1}
 
 
 def _only_here(module: cst.Module, name: str, told: Mapping[Statement, Statement]) -> bool:
@@ -116,35 +117,10 @@ def _of_self(statement: Statement, parameters: Sequence[str]) -> bool:
     return set(usage.loads(statement)) <= own | {"True", "False", "None", "len", "range", "enumerate"}
 
 
-def _makings(module: cst.Module, name: str) -> list[tuple[cst.SimpleStatementLine | None, cst.Call]]:
-    """The calls of a class, each with the line that assigns what it makes to a name or to an attribute; None for the
-    line of other calls."""
-    lines: dict[cst.CSTNode, cst.SimpleStatementLine] = {}
-    for line in every(module, cst.SimpleStatementLine):
-        small = suites.alone(line)
-        if isinstance(small, cst.Assign) and len(small.targets) == 1 and nodes.dotted(small.targets[0].target):
-            lines[unchained(small.value)] = line
-    calls = [one for one in usage.calls(module) if (nodes.dotted(one.func) or "").rpartition(".")[2] == name]
-    return [(lines.get(call), call) for call in calls]
-
-
-def _given(init: cst.FunctionDef, names: Sequence[str], call: cst.Call) -> dict[str, Expr] | None:
-    """What the parameters of a constructor are in a call; None where one may not be written twice."""
-    defaults = {one.name.value: one.default for one in (*init.params.params, *init.params.kwonly_params)}
-    given: dict[str, Expr] = {name: value for name in names if (value := defaults[name]) is not None}
-    if any(arg.star for arg in call.args) or len(call.args) > len(names):
-        return None
-    for name, arg in zip(names, call.args, strict=False):
-        given[name if arg.keyword is None else arg.keyword.value] = arg.value
-    plain = all(nodes.dotted(one) is not None or nodes.literal(one) is not ... for one in given.values())
-    return given if plain and set(given) <= set(names) else None
-
-
-def _written(statement: Statement, owner: Expr, given: Mapping[str, Expr]) -> list[Statement]:
-    """A statement with what is given for the parameters; none, or those of one side, where that tells a branch."""
-    made = cast(Statement, cast(Statement, statement.visit(Anew({}))).visit(_Given({**given, "self": owner})))
-    flag = _flag(made.test) if isinstance(made, cst.If) else None
-    return [made] if flag is None or not isinstance(made, cst.If) else list(suites.sides(made)[0 if flag else 1])
+def _written(body: Sequence[Statement], site: Site, given: Mapping[str, Expr]) -> list[Statement]:
+    """Statements of a constructor where it is called: those of one side of a branch where the call tells it."""
+    values = {**given, "self": nodes.expression(site.target)}
+    return [nodes.substituted(one, values).deep_clone() for one in settled(body, given)]
 
 
 class _Plainer(cst.CSTTransformer):
@@ -171,35 +147,3 @@ class _Plainer(cst.CSTTransformer):
             return updated_node
         self.called.add(method.name.value)
         return cst.FlattenSentinel(body)
-
-
-def _flag(test: Expr) -> bool | None:
-    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        inner = _flag(test.expression)
-        return None if inner is None else not inner
-    found = nodes.literal(test)
-    return None if found is ... else bool(found)
-
-
-class _Given(cst.CSTTransformer):
-    """Puts what is given in the place of names."""
-
-    def __init__(self, given: Mapping[str, Expr]) -> None:
-        self.given = given
-
-    def visit_Attribute_attr(self, node: cst.Attribute) -> None:
-        pass
-
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
-        return updated_node.with_changes(attr=original_node.attr)
-
-    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
-        return updated_node.with_changes(keyword=original_node.keyword)
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> Any:
-        value = self.given.get(original_node.value)
-        return updated_node if value is None else value.deep_clone()
-
-    def leave_UnaryOperation(self, original_node: cst.UnaryOperation, updated_node: cst.UnaryOperation) -> Expr:
-        flag = _flag(updated_node)
-        return updated_node if flag is None else cst.Name(str(flag))

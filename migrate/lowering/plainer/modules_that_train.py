@@ -17,11 +17,12 @@ from libcst.metadata import CodeRange
 
 from migrate.known.qualified import inside
 from migrate.lowering.plainer.copied_input import Edits, Exchanging, edited
-from migrate.lowering.plainer.object_sites import Site, bare, made_by, means, nodes_outside, sites_of
+from migrate.lowering.plainer.object_sites import PLACING, Site, made_by, means, nodes_outside, sites_of
 from migrate.lowering.plainer.optimizers_outside import is_loss, is_optimizer, makes_part, settings_of
 from migrate.lowering.plainer.project_classes import ProjectClass, classes_of, is_alone, is_module
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.chains import unchained
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
@@ -338,7 +339,7 @@ def _exchange(edits: Edits, found: _Split, sites: Sequence[Site], file: Input) -
 
 def _place(edits: Edits, found: _Split, site: Site) -> None:
     """Notes that the module of an object is moved, in a line of its own: `model = PPO().to(device)`."""
-    whole = next(call for call in usage.calls(site.line) if bare(call) is site.call)
+    whole = next(call for call in usage.calls(site.line) if unchained(call, PLACING) is site.call)
     moved: list[Statement] = []
     outer: Expr = whole
     while outer is not site.call and isinstance(outer, cst.Call) and isinstance(outer.func, cst.Attribute):

@@ -9,10 +9,11 @@ import libcst as cst
 
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
-from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.chains import unchained
+from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
 
-_PLACING = ("to", "cuda", "cpu", "float", "double", "train")
+PLACING = ("to", "cuda", "cpu", "float", "double", "train")
 
 
 @dataclass(frozen=True)
@@ -37,15 +38,15 @@ def made_by(call: cst.Call) -> str:
     return (nodes.dotted(call.func) or "").rpartition(".")[2]
 
 
-def sites_of(file: Input, cls: str) -> Iterator[Site]:
-    """The statements that name objects of a class."""
+def sites_of(file: Input, cls: str, chained: Sequence[str] = PLACING) -> Iterator[Site]:
+    """The statements that name objects of a class, `net = Net(8).to(device)`. `chained`: methods that may follow."""
 
     def inside(body: Sequence[cst.CSTNode], scope: tuple[cst.CSTNode, ...]) -> Iterator[Site]:
         for line in suites.suite_of(body):
             small = suites.alone(line)
             if isinstance(small, cst.Assign) and len(small.targets) == 1:
                 for target, value in usage.pairs(small.targets[0].target, small.value):
-                    call, path = bare(value), nodes.dotted(target)
+                    call, path = unchained(value, chained), nodes.dotted(target)
                     if isinstance(call, cst.Call) and made_by(call) == cls and path is not None:
                         yield Site(file, scope, line, path, call)
             deeper = (*scope, line) if isinstance(line, cst.FunctionDef | cst.ClassDef) else scope
@@ -53,13 +54,6 @@ def sites_of(file: Input, cls: str) -> Iterator[Site]:
                 yield from inside(block.body, deeper)
 
     yield from inside(file.source.module.body, ())
-
-
-def bare(value: Expr) -> Expr:
-    """`Net(8)` of `Net(8).to(device)`."""
-    while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value in _PLACING:
-        value = value.func.value
-    return value
 
 
 def means(site: Site, base: str, scope: Sequence[cst.CSTNode], file: Input) -> bool:

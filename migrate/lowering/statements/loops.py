@@ -22,6 +22,7 @@ from migrate.lowering.statements.scanned_loops import ScannedLoops
 from migrate.lowering.unit import Environment, stays
 from migrate.lowering.weights.chosen_weights import ChosenWeights
 from migrate.lowering.weights.order_of_parameters import refuse_order
+from migrate.lowering.weights.selections import names_of_pair
 from migrate.lowering.weights.weight_trees import each_of_tree
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
@@ -144,7 +145,9 @@ class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLo
 
         def bind() -> list[Statement]:
             self.bind(node.target, element)
-            self.note_named(node.target, iterated.kind)
+            names, known = names_of_pair(node.target), iterated.kind
+            if names and isinstance(known, Parameters) and known.named and len(known.models) == 1:
+                self.named_weights[names[-1]] = names[0], known.models[0]
             self.retire(usage.target_names(node.target), None)
             self.define_loop(node.target, node.iter)
             if isinstance(iterated.kind, Items) and _held(node.iter):

@@ -6,7 +6,7 @@ They travel through functions as arguments and results.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import libcst as cst
 
@@ -277,9 +277,17 @@ class StateAccess(Detached, ChosenModels, LookedAt):
             PARAMS,
             *([BATCH_STATS] if self.stats_of(kind) else []),
             *([COUNT] if self.averages(kind.place) else []),
-            *([FROZEN] if self.root(kind.place) in self.script.frozen.switching else []),
         ]
-        return [State(what, kind.place) for what in kept]
+        return [*(State(what, kind.place) for what in kept), *self.frozen_states([kind.place])]
+
+    def frozen_states(self, models: Iterable[Place]) -> list[State]:
+        """What says of some models which parts are frozen, where the output keeps that."""
+        return [State(FROZEN, place) for place in models if self.root(place) in self.script.frozen.switching]
+
+    def told_frozen(self, models: Iterable[Place]) -> str:
+        """What the update of an optimizer is told of that: `, frozen=frozen`; "" where it is told nothing."""
+        names = list(dict.fromkeys(map(self.state_name, self.frozen_states(models))))
+        return f", frozen={' | '.join(names)}" if names else ""
 
     def averages(self, place: Place) -> bool:
         """Whether a model is an average of another one, which counts its updates."""

@@ -15,7 +15,7 @@ from migrate.known.kinds import (
     Place,
     Tensor,
 )
-from migrate.known.states import FROZEN, GRADS, OPT_STATE, PARAMS, State
+from migrate.known.states import GRADS, OPT_STATE, PARAMS, State
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.updates.clipping import Clipping
 from migrate.lowering.updates.gradients import LACKING
@@ -81,7 +81,7 @@ class Accumulation(Clipping, Binding, MissingGradients):
             if bound is not None:
                 self.bind(bound, Tensor("float", 0))
             return []
-        if clip.frozen:
+        if clip.norm and any(self.frozen_here(place) for place in clip.models):
             raise Unsupported("MIG302", f"{nodes.code(node)} of a model with frozen weights, before other statements")
         states = [grads for _, grads in self.gradient_states(clip.models)]
         there = {self.gradient_now(place) for place in clip.models}
@@ -145,11 +145,11 @@ class Accumulation(Clipping, Binding, MissingGradients):
             clipped = _tree([self.state_name(grads) for _, grads in self.gradient_states(clip.models)])
             call = nodes.call(clip.snippet, nodes.expression(clipped), *values)
             target = f"{clipped}, {'_' if norm is None else 'norm'}" if clip.norm else clipped
-            body += clip.trained_alone(lambda place: self.state_name(State(GRADS, place)))
+            for place in clip.models if clip.norm else ():
+                body += self.only_trained(place, self.state_name(State(GRADS, place)))
             body.append(nodes.statement(f"{target} = {{call}}", call=call))
-        frozen = [State(FROZEN, place) for place in kind.models if self.root(place) in self.script.frozen.switching]
-        frozen_names = [self.state_name(state) for state in frozen]
-        told = f", frozen={' | '.join(frozen_names)}" if frozen else ""
+        frozen, told = self.frozen_states(kind.models), self.told_frozen(kind.models)
+        frozen_names = list(map(self.state_name, frozen))
         body.append(nodes.statement(f"updates, {o} = {optimizer}.update({grads}, {o}, {params}{told})"))
         results = [o, *(f"jax.tree.map(jnp.zeros_like, {name})" for name in g if self.cleared_by_step)]
         results += [] if norm is None else ["norm"]

@@ -8,15 +8,17 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import Place
-from migrate.known.states import GRADS
+from migrate.known.states import FROZEN, State
 from migrate.known.weight_kinds import Selection
 from migrate.lowering.expressions.arguments import Arguments
 from migrate.lowering.expressions.known_to_jit import need_value
 from migrate.lowering.updates.region import Clip
 from migrate.lowering.weights.frozen_tests import zeroed
-from migrate.lowering.weights.selections import Selections, leaves_of
+from migrate.lowering.weights.leaves import leaves_of
+from migrate.lowering.weights.selections import Selections
 from migrate.rules.rule import signature
 from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Statement
 
 _SIGNATURES = {
     "clip_grad_norm_": "parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None",
@@ -41,11 +43,10 @@ class Clipping(Arguments, Selections):
         call.only("error_if_nonfinite", False)
         limit = [call.node("max_norm")]
         self.refuse_left(node, models)
-        frozen = self.without_frozen(models)
         if not call.has("norm_type") or nodes.is_literal(call.node("norm_type"), 2):
-            return Clip("clip_grad_norm", models, limit, True, frozen)
+            return Clip("clip_grad_norm", models, limit, True)
         need_value(self, call.node("norm_type"))
-        return Clip("clip_grad_p_norm", models, [*limit, call.node("norm_type")], True, frozen)
+        return Clip("clip_grad_p_norm", models, [*limit, call.node("norm_type")], True)
 
     def trained_models(self, selection: Selection | None) -> tuple[Place, ...] | None:
         """The models of a selection that leaves out nothing of them but what is frozen."""
@@ -59,18 +60,17 @@ class Clipping(Arguments, Selections):
 
     def refuse_left(self, node: cst.Call, models: Sequence[Place]) -> None:
         """Declines the norm of gradients that no optimizer clears: in torch they grow from step to step."""
-        cleared = [nodes.dotted(call.func) for call in usage.calls(self.unit.source.module)]
         for place in models:
-            if self.script.frozen.left_by_all(self.root(place)) and f"{place.name}.zero_grad" not in cleared:
+            if not self.script.frozen.left_by_all(self.root(place)):
+                continue
+            if f"{place.name}.zero_grad" not in map(nodes.dotted, usage.methods_called(self.unit.source.module)):
                 told = f"gradients of weights that no optimizer has, and {place.name}.zero_grad() alone clears"
                 raise Unsupported("MIG401", f"{nodes.code(node)}: {told}")
 
-    def without_frozen(self, models: Sequence[Place]) -> list[tuple[Place, str]]:
-        """For each model of which weights are frozen, its gradients without theirs, which torch has not: the text has
-        GRADS in the place of them all."""
-        made: list[tuple[Place, str]] = []
-        for place in models:
-            if self.frozen_when(place):
-                leaves = leaves_of(self.script, self.root(place))
-                made.append((place, zeroed(leaves, self.frozen_when(place), GRADS)))
-        return made
+    def only_trained(self, place: Place, grads: str) -> list[Statement]:
+        """In a step, the statement that leaves the gradients of frozen weights out of those of a model, which torch has
+        not; none where nothing is frozen."""
+        when = self.frozen_when(place, self.state_name(State(FROZEN, place)))
+        if not when:
+            return []
+        return [nodes.statement(f"{grads} = {zeroed(leaves_of(self.script, self.root(place)), when, grads)}")]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import Optimizer, Place
-from migrate.known.states import FROZEN, GRADS, OPT_STATE, PARAMS, State
+from migrate.known.states import GRADS, OPT_STATE, PARAMS, State
 from migrate.lowering.updates.loss_function import LossFunctions, TracedLoss
 from migrate.lowering.updates.region import Clip
-from migrate.lowering.weights.frozen_tests import zeroed
-from migrate.lowering.weights.selections import leaves_of
 from migrate.syntax import nodes, suites
 from migrate.syntax.nodes import Expr, Statement
 
@@ -25,9 +23,9 @@ class Gradients:
         scope: LossFunctions,
         losses: Sequence[TracedLoss],
         stepped: set[Place],
-        frozen_when: Callable[[Place], Mapping[str, str]],
+        only_trained: Callable[[Place, str], list[Statement]],
     ) -> None:
-        self.frozen_when = frozen_when
+        self.only_trained = only_trained
         self.scope = scope
         self.summed = scope.gathering is not None  # over micro batches: each adds to what there was before
         states = list(dict.fromkeys(state for traced in losses for state in traced.trained))
@@ -63,7 +61,8 @@ class Gradients:
             if not self.adds_to(state):
                 self.met.add(state)
                 continue
-            made += self.only_trained(state)
+            if self.scope.frozen_states([state.place]) and state not in self.stepped:
+                made += self.only_trained(state.place, f"new_{name}")  # torch adds nothing to those of others
             leaf = self.scope.root(state.place) in self.scope.script.leaves
             text = f"{name} + new_{name}" if leaf else f"jax.tree.map(jnp.add, {name}, new_{name})"
             if state not in self.stepped and self.lacks(state):
@@ -74,14 +73,6 @@ class Gradients:
             else:
                 self.sums[name] = total
         return made
-
-    def only_trained(self, state: State) -> list[Statement]:
-        """Takes those of frozen weights out of gradients that are added to others, which torch leaves as they are."""
-        if state in self.stepped or self.scope.root(state.place) not in self.scope.script.frozen.switching:
-            return []
-        leaves = leaves_of(self.scope.script, self.scope.root(state.place))
-        name = f"new_{self.names[state]}"
-        return [nodes.statement(f"{name} = {zeroed(leaves, self.frozen_when(state.place), name)}")]
 
     def carried(self, stats: Sequence[State]) -> tuple[list[str], list[Expr]]:
         """What goes from one micro batch to the next: the names, and what the last one leaves of each."""
@@ -107,7 +98,7 @@ class Gradients:
         grads = self.of(clip.models)
         target = f"{grads}, {bound}" if clip.norm else grads
         call = nodes.call(clip.snippet, nodes.expression(grads), *clip.arguments)
-        trained = clip.trained_alone(lambda place: self.of([place]))
+        trained = [one for place in clip.models if clip.norm for one in self.only_trained(place, self.of([place]))]
         return [*trained, nodes.statement(f"{target} = {{call}}", call=call)]
 
     def update(self, kind: Optimizer, step: Statement, read_by: TracedLoss | None = None) -> list[Statement]:
@@ -117,7 +108,7 @@ class Gradients:
         self.check_reached(kind)
         params, grads = self.of(kind.models, PARAMS), self.of(kind.models)
         updates = self.scope.unit.own("updates")
-        told = f", frozen={frozen}" if (frozen := " | ".join(map(self.scope.state_name, self.frozen(kind)))) else ""
+        told = self.scope.told_frozen(kind.models)
         update = nodes.statement(f"{updates}, {opt_state} = {optimizer}.update({grads}, {opt_state}, {params}{told})")
         if read_by is not None and told:
             raise Unsupported("MIG401", "what is drawn steers which parameters are read of a model that is frozen")
@@ -129,15 +120,6 @@ class Gradients:
             suites.commented(update, step),
             nodes.statement(f"{params.strip('()')} = optax.apply_updates({params}, {updates})"),
         ]
-
-    def frozen(self, kind: Optimizer) -> list[State]:
-        """What the step of an optimizer is told of what is frozen by then."""
-        return self.frozen_of(kind.models)
-
-    def frozen_of(self, models: Iterable[Place]) -> list[State]:
-        """What is frozen of some models, where the output keeps that."""
-        switching = self.scope.script.frozen.switching
-        return [State(FROZEN, place) for place in models if self.scope.root(place) in switching]
 
     def check_reached(self, kind: Optimizer) -> None:
         """Refuses a step over a model that no loss of the step function depends on: it has no gradient here."""

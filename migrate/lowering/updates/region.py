@@ -15,7 +15,7 @@ import libcst as cst
 from migrate.diagnostics import Unsupported
 from migrate.known.facts import Draw
 from migrate.known.kinds import Place
-from migrate.known.states import GRADS, State
+from migrate.known.states import State
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -101,20 +101,12 @@ class Gathering:
 @dataclass(frozen=True)
 class Clip:
     """A call of a clipping function: the snippet, the models whose gradients it takes together, its other
-    arguments. `norm`: it returns the norm, too; `frozen`: models with frozen weights, and what their gradients are
-    without those."""
+    arguments. `norm`: it returns the norm, too."""
 
     snippet: str
     models: tuple[Place, ...]
     arguments: list[Expr]
     norm: bool
-    frozen: list[tuple[Place, str]] = field(default_factory=list)
-
-    def trained_alone(self, grads_of: Callable[[Place], str]) -> list[Statement]:
-        """The statements that leave out the gradients of frozen weights; `grads_of`: what those of a model are
-        called."""
-        named = [(grads_of(place), text) for place, text in self.frozen]
-        return [nodes.statement(f"{name} = {text.replace(GRADS, name)}") for name, text in named]
 
 
 @dataclass

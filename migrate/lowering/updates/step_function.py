@@ -76,7 +76,7 @@ class StepFunctions(StepInputs, Clipping):
         """The step function among the helpers, the statement that calls it, and those for each metric that is read."""
         tracing = _joined([traced.tracing for traced in losses])
         stepped = {self.root(place) for kind in optimizers for place in kind.models}
-        gradients = Gradients(self, losses, stepped, self.frozen_when)
+        gradients = Gradients(self, losses, stepped, self.only_trained)
         clips = [(one, *self.clipped_in_step(one, tracing)) for one in region.clips]
         lifted: dict[str, tuple[Expr, Kind]] = {}
         body: list[Statement] = []
@@ -134,8 +134,8 @@ class StepFunctions(StepInputs, Clipping):
                 metrics.append((key, nodes.name(gradients.names[state])))
                 taken[-1][self.state_name(State(GRADS, state.place))] = key
         states = [*tracing.states, *(State(OPT_STATE, kind.place) for kind in optimizers), *gradients.waiting]
-        states += [state for kind in optimizers for state in gradients.frozen(kind)]
-        states += gradients.frozen_of(state.place for state in gradients.waiting)
+        trained = [*(place for kind in optimizers for place in kind.models), *(one.place for one in gradients.waiting)]
+        states += self.frozen_states(trained)
         states = list({self.state_name(state): state for state in states}.values())  # a loss may read the rate
         outputs = gradients.outputs(optimizers, [state for traced in losses for state in traced.stats])
         for kind, step in zip(optimizers, region.steps, strict=True):

@@ -146,7 +146,7 @@ class Checkpoints(StateDicts):
             return some
         by_name = self.expr(source) if isinstance(source, cst.Name | cst.Attribute | cst.DictComp) else None
         if by_name is not None and WeightsByName in (type(by_name.kind), type(self.kind_of(source))):
-            return self.put_back(kind.place, by_name.node)
+            return self.put_back(kind, by_name.node)
         made = [line for what, place, line in self.pending if (what, place) == ("model", kind.place)]
         loading = bool(made)
         here = any(line is one for line in made for one in self.blocks[-1].statements)

@@ -10,11 +10,10 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrate.lowering.weights.selections import Selections, names_of_pair
+from migrate.lowering.weights.selections import Selections, asks_for_gradients, names_of_pair
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr
-from migrate.syntax.walking import every
 
 
 class ChosenWeights(Selections):
@@ -45,12 +44,7 @@ class ChosenWeights(Selections):
         """What the parameters are called for which tests of their names hold, and a list of them; None where the tests
         are of something else, or what is done with them reads the names as well."""
         names = names_of_pair(target)
-        about_frozen = self.script.frozen.somewhere and any(
-            nodes.code(one) == f"{names[-1]}.requires_grad"
-            for test in tests
-            for one in every(test, cst.Attribute)
-            if names is not None
-        )
+        about_frozen = self.script.frozen.somewhere and any(map(asks_for_gradients, tests))
         if names is None or names[0] in (read if len(names) == 2 else ()):
             return None
         if not about_frozen and (len(names) != 2 or names[0] not in usage.loads(tests)):

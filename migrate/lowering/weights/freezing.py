@@ -70,8 +70,8 @@ class Freezing(SortedNames, FrozenWeights):
 
     def freeze_where(self, chosen: Selection, value: Expr, node: cst.CSTNode) -> list[Statement]:
         """`requires_grad = value` of some weights, which may be told as the script runs."""
-        flag = nodes.literal(value)
-        if isinstance(flag, bool):
+        flag = flag_told(value)
+        if flag is not None:
             return self.freeze(chosen, flag, node)
         flags = self.flags(value)
         made = {on: self.freeze(chosen, on, node, surely=bool(flags)) for on in flags or (True, False)}
@@ -97,6 +97,13 @@ class Freezing(SortedNames, FrozenWeights):
             if all(isinstance(one, bool) for one in given):
                 return {one for one in given if isinstance(one, bool)}
         return set()
+
+
+def flag_told(value: Expr) -> bool | None:
+    """`True`, and `not False`; None of other values."""
+    negated = isinstance(value, cst.UnaryOperation) and isinstance(value.operator, cst.Not)
+    flag = nodes.literal(value.expression if isinstance(value, cst.UnaryOperation) and negated else value)
+    return flag != negated if isinstance(flag, bool) else None
 
 
 def flag_of(statement: Statement, weight: str) -> Expr | None:

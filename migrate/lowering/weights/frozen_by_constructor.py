@@ -11,7 +11,7 @@ from migrate.diagnostics import Unsupported
 from migrate.known.kinds import Module, SelfModule
 from migrate.known.weight_kinds import LISTING
 from migrate.lowering.modules.attributes import grows_later
-from migrate.lowering.weights.freezing import flag_of, switches
+from migrate.lowering.weights.freezing import flag_of, flag_told, switches
 from migrate.lowering.weights.frozen_modules import FrozenModules
 from migrate.lowering.weights.selections import names_of_pair
 from migrate.manifest import Leaf
@@ -86,8 +86,8 @@ class FrozenByConstructor(FrozenModules):
                 self._freeze(leaf, self._flag(value))
 
     def _flag(self, value: Expr) -> bool:
-        flag = nodes.literal(value)
-        flags = {flag} if isinstance(flag, bool) else self.flags(value)
+        flag = flag_told(value)
+        flags = self.flags(value) if flag is None else {flag}
         if len(flags) != 1:
             raise Unsupported("MIG401", f"requires_grad = {nodes.code(value)} is told while it runs")
         return flags.pop()
@@ -103,8 +103,8 @@ def _path(node: Expr) -> str | None:
         return "" if node.value == "self" else None
     if isinstance(node, cst.Attribute):
         name: str | None = node.attr.value
-    elif isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
-        key = nodes.literal(node.slice[0].slice.value)
+    elif isinstance(node, cst.Subscript):
+        key = nodes.looked_up(node)
         name = str(key) if isinstance(key, str) or (isinstance(key, int) and key >= 0) else None
     else:
         return None

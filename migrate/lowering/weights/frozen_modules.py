@@ -14,8 +14,9 @@ from migrate.diagnostics import Unsupported
 from migrate.known.kinds import Model, Place
 from migrate.known.weight_kinds import LISTING, Selection
 from migrate.lowering.weights.freezing import Freezing
-from migrate.lowering.weights.selections import leaves_of
+from migrate.lowering.weights.leaves import leaves_of
 from migrate.lowering.weights.sorted_names import PartOfModel
+from migrate.manifest import Leaf
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.per_parameter import switched
@@ -30,7 +31,7 @@ class FrozenModules(Freezing):
     def freezing_modules_loop(self, node: cst.For) -> list[Statement] | None:
         """The statements in the place of such a loop; None for other loops."""
         lines = every(node.body, cst.SimpleStatementLine)
-        if node.orelse is not None or not _only_freezes(node) or all(switched(line) is None for line in lines):
+        if not suites.consists_of(node, _freezes_or_counts) or all(switched(line) is None for line in lines):
             return None
         named = every(node, (cst.Name, cst.Attribute))
         model = next((kind.place for one in named if (kind := self._model(one)) is not None), None)
@@ -107,7 +108,7 @@ class FrozenModules(Freezing):
         return next((part for part in self.parts_of(model) if part.path == chosen.label), None)
 
     def _inside(self, owner: PartOfModel, listing: str, model: Place) -> list[tuple[object, ...]] | None:
-        prefix = f"{owner.path}." if owner.path else ""
+        prefix = _prefix(owner)
         inside = [part for part in self.parts_of(model) if part.path.startswith(prefix) and part.path != owner.path]
         if any("{" in part.path for part in inside):
             return None  # lists whose length is not known
@@ -119,12 +120,15 @@ class FrozenModules(Freezing):
         return [(*name, part) for name, part in zip(names, inside, strict=True)]
 
     def _weights(self, owner: PartOfModel, listing: str, model: Place) -> list[tuple[object, ...]] | None:
-        prefix = f"{owner.path}." if owner.path else ""
-        inside = [leaf for leaf in leaves_of(self.script, self.root(model)) if leaf.torch.startswith(prefix)]
+        inside = self._leaves_in(owner, model)
         if any("{" in leaf.torch for leaf in inside):
             return None
-        named = listing == "named_parameters"
+        prefix, named = _prefix(owner), listing == "named_parameters"
         return [(leaf.torch.removeprefix(prefix), leaf) if named else (leaf,) for leaf in inside]
+
+    def _leaves_in(self, owner: PartOfModel, model: Place) -> list[Leaf]:
+        prefix = _prefix(owner)
+        return [leaf for leaf in leaves_of(self.script, self.root(model)) if leaf.torch.startswith(prefix)]
 
     # -- statements ---------------------------------------------------------------------------------------------------
 
@@ -142,12 +146,10 @@ class FrozenModules(Freezing):
 
     def _follow_turns(self, node: cst.For, model: Place, bound: dict[str, object], found: dict[str, bool]) -> None:
         body = suites.suite_of(node.body.body)
-        turns, names = self._turns(node.iter, model, bound), _flat(node.target)
-        if turns is None or names is None:
-            raise Unsupported("MIG401", f"{nodes.code(node.iter)}: which weights are frozen is not followed")
-        for turn in turns:
-            if len(turn) != len(names):
-                raise Unsupported("MIG401", f"{nodes.code(node.iter)}: which weights are frozen is not followed")
+        turns, names = self._turns(node.iter, model, bound), usage.target_names(node.target)
+        for turn in turns if turns is not None else ((),):
+            if turns is None or len(turn) != len(names):
+                raise _not_followed(node.iter)
             bound |= dict(zip(names, turn, strict=True))
             self._follow_modules(body, model, bound, found)
 
@@ -160,48 +162,37 @@ class FrozenModules(Freezing):
             if isinstance(small.operator, cst.AddAssign) and isinstance(before, int) and isinstance(step, int):
                 bound[small.target.value] = before + step
                 return
-        about = switched(statement)
-        owner = nodes.dotted(about[0]) if about is not None else None
-        value = bound.get(owner or "")
-        flag = self.test_of_weight(about[1], bound, frozenset()) if about is not None else None
-        if not isinstance(flag, bool):
-            raise Unsupported("MIG401", f"{nodes.code(statement).strip()}: which weights are frozen is not followed")
-        if isinstance(value, PartOfModel):
-            prefix = f"{value.path}." if value.path else ""
-            inside = [leaf for leaf in leaves_of(self.script, self.root(model)) if leaf.torch.startswith(prefix)]
-            found |= dict.fromkeys((leaf.flax for leaf in inside), flag)
-            return
-        path = getattr(value, "flax", None)
-        if path is None and about is not None and isinstance(about[0], cst.Attribute):
-            part = bound.get(nodes.dotted(about[0].value) or "")
-            own = f"{part.path}.{about[0].attr.value}".lstrip(".") if isinstance(part, PartOfModel) else ""
-            leaves = [leaf for leaf in leaves_of(self.script, self.root(model)) if leaf.torch == own]
-            path = leaves[0].flax if leaves else None
-        if path is None:
-            raise Unsupported("MIG401", f"{nodes.code(statement).strip()}: which weights are frozen is not followed")
-        found[path] = flag
+        weight, value = switched(statement) or (None, None)
+        flag = self.test_of_weight(value, bound, frozenset()) if value is not None else None
+        if weight is None or not isinstance(flag, bool):
+            raise _not_followed(statement)
+        leaves = self._meant(weight, model, bound)
+        if leaves is None:
+            raise _not_followed(statement)
+        found |= dict.fromkeys((leaf.flax for leaf in leaves), flag)
 
-
-def _flat(target: cst.CSTNode) -> list[str] | None:
-    """The names of a target, those of inner tuples too."""
-    if isinstance(target, cst.Name):
-        return [target.value]
-    if not isinstance(target, cst.Tuple):
-        return None
-    found: list[str] = []
-    for element in nodes.elements(target):
-        inner = _flat(element)
-        if inner is None:
+    def _meant(self, node: Expr, model: Place, bound: dict[str, object]) -> list[Leaf] | None:
+        """The weights that `p`, `layer` or `layer.bias` are in a turn; None of other expressions."""
+        known = bound.get(nodes.dotted(node) or "")
+        if isinstance(known, PartOfModel):
+            return self._leaves_in(known, model)
+        if isinstance(known, Leaf):
+            return [known]
+        part = bound.get(nodes.dotted(node.value) or "") if isinstance(node, cst.Attribute) else None
+        if not isinstance(node, cst.Attribute) or not isinstance(part, PartOfModel):
             return None
-        found += inner
-    return found
+        path = f"{_prefix(part)}{node.attr.value}"
+        return [leaf for leaf in leaves_of(self.script, self.root(model)) if leaf.torch == path] or None
 
 
-def _only_freezes(statement: Statement) -> bool:
-    """Whether a statement does nothing but freeze weights, and count."""
-    if isinstance(statement, cst.For):
-        return statement.orelse is None and all(map(_only_freezes, suites.suite_of(statement.body.body)))
-    if isinstance(statement, cst.If):
-        return all(_only_freezes(one) for side in suites.sides(statement) for one in side)
-    counts = isinstance(suites.alone(statement), cst.AugAssign)
-    return counts or suites.is_pass(statement) or switched(statement) is not None
+def _prefix(part: PartOfModel) -> str:
+    """What the names of all that is in a module begin with."""
+    return f"{part.path}." if part.path else ""
+
+
+def _freezes_or_counts(line: Statement) -> bool:
+    return isinstance(suites.alone(line), cst.AugAssign) or suites.is_pass(line) or switched(line) is not None
+
+
+def _not_followed(node: cst.CSTNode) -> Unsupported:
+    return Unsupported("MIG401", f"{nodes.code(node).strip()}: which weights are frozen is not followed")

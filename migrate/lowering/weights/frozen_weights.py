@@ -8,6 +8,7 @@ a set with the names of the parts that are frozen by now, and these statements c
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -18,8 +19,9 @@ from migrate.known.states import FROZEN, State
 from migrate.known.weight_kinds import Selection
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.statements.state import StateAccess
+from migrate.lowering.weights.leaves import leaves_of
 from migrate.lowering.weights.made_without_gradient import frozen_as_made, still_of
-from migrate.lowering.weights.selections import Selections, leaves_of
+from migrate.lowering.weights.selections import Selections
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
@@ -98,10 +100,9 @@ class FrozenWeights(Selections, Binding):
     def _next_phase(self, root: Place) -> None:
         """Begins a phase of the training of a model that has trained: what trained it until now no longer does."""
         known = self.script.frozen
-        phases = known.found_phases.get(root, (frozenset(),))
         if (self.scope, root) not in self.script.updated:
             return
-        known.found_phases[root] = (*phases, phases[-1])
+        known.found_phases[root] = (*known.found_phases.get(root, (frozenset(),)), known.now(root))
         known.outdated |= {(self.scope, optimizer) for optimizer in self._optimizers_of(root)}
 
     def _optimizers_of(self, root: Place) -> set[Place]:
@@ -129,7 +130,7 @@ class FrozenWeights(Selections, Binding):
         root, state = self.root(place), State(FROZEN, place)
         parts = self.script.frozen.parts(root)
         names = [name for name, found in parts.items() if found <= leaves]
-        listed = cst.Set([cst.Element(cst.SimpleString(f'"{name}"')) for name in names])
+        listed = _set_of(names)
         if on and len(names) == len(parts):
             return nodes.statement("{f} = frozenset()", f=self.write(state))
         if first or (not on and len(names) == len(parts)):
@@ -189,5 +190,9 @@ def frozen_as_received(scope: StateAccess, place: Place, made_as: Place) -> list
         return []
     known.found_begun[place] = (0, True)
     parts = sorted(name for name, found in known.parts(place).items() if found <= leaves)
-    listed = [cst.Set([cst.Element(cst.SimpleString(f'"{name}"')) for name in parts])] if parts else []
-    return [nodes.statement("{f} = {v}", f=scope.write(State(FROZEN, place)), v=nodes.call("frozenset", *listed))]
+    value = nodes.call("frozenset", *([_set_of(parts)] if parts else []))
+    return [nodes.statement("{f} = {v}", f=scope.write(State(FROZEN, place)), v=value)]
+
+
+def _set_of(names: Sequence[str]) -> cst.Set:
+    return cst.Set([cst.Element(cst.SimpleString(f'"{name}"')) for name in names])

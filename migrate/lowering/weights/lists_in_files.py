@@ -34,8 +34,7 @@ def _type_of(kind: Kind, node: Expr) -> str:
 
 def list_from_file(scope: Scope, node: cst.Subscript, base: Value) -> Value | None:
     """`checkpoint["sizes"]` of a list, or a tuple, that the script saves under that name; None for other entries."""
-    index = node.slice[0].slice
-    key = nodes.literal(index.value) if isinstance(index, cst.Index) else None
+    key = nodes.looked_up(node)
     made = scope.script.saved_lists.get(key) if isinstance(key, str) and base.kind == CHECKPOINT else None
     if not made:
         return None

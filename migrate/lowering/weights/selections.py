@@ -13,31 +13,28 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.frozen import Leaves
-from migrate.known.kinds import Kind, Model, Number, Place
+from migrate.known.kinds import Kind, Model, Place
 from migrate.known.numbered_parts import from_the_beginning
-from migrate.known.qualified import is_chosen, options, spelled_options
 from migrate.known.script import Script, followed
-from migrate.known.states import FROZEN, PARAMS, State
+from migrate.known.states import PARAMS, State
 from migrate.known.weight_kinds import Names, Parameters, Selection
 from migrate.layers.moves import Permute
 from migrate.lowering.initial.initializers_of_flax import without_data
 from migrate.lowering.optimizers.labels import listing_of
-from migrate.lowering.statements.state import StateAccess
-from migrate.lowering.weights.frozen_tests import ALWAYS, is_trained, trained_list
-from migrate.lowering.weights.made_without_gradient import frozen_as_made, still_of
+from migrate.lowering.weights.frozen_so_far import FrozenSoFar
+from migrate.lowering.weights.frozen_tests import ALWAYS, trained_list
+from migrate.lowering.weights.leaves import leaves_of
 from migrate.manifest import Leaf
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
-from migrate.weights import weights_of
 
 _NUMBER = re.compile(r"\{\d+\}")  # of a module in a list whose length is not known
 _LISTING = ("list", "tuple", "iter", "chain", "itertools.chain", "filter")
 
 
-class Selections(StateAccess):
+class Selections(FrozenSoFar):
     """What of its models an expression means."""
 
     def selection(self, node: Expr) -> Selection | None:
@@ -98,8 +95,7 @@ class Selections(StateAccess):
             if isinstance(node, cst.Attribute):
                 keys.insert(0, node.attr.value)
             elif isinstance(node, cst.Subscript) and len(node.slice) == 1:
-                index = node.slice[0].slice
-                key = nodes.literal(index.value) if isinstance(index, cst.Index) else ...
+                key = nodes.looked_up(node)
                 if not isinstance(key, int | str):
                     return None
                 keys.insert(0, str(key))
@@ -183,7 +179,7 @@ class Selections(StateAccess):
         leaves = leaves_of(self.script, self.root(place))
         params = nodes.code(self.read(State(PARAMS, place)))
         if chosen.unless_frozen:
-            when = {leaf: condition for leaf, condition in self.frozen_when(place).items() if leaf in found}
+            when = {leaf: condition for leaf, condition in self.frozen_here(place).items() if leaf in found}
             when |= {leaf.flax: ALWAYS for leaf in leaves if leaf.flax not in found}
             return Value(cst.parse_expression(trained_list(leaves, when, params)), chosen)
         return Value(cst.parse_expression(listing_of(leaves, set(found), chosen.by_rank, params)), chosen)
@@ -195,65 +191,6 @@ class Selections(StateAccess):
         if (self.scope, target.value) not in self.script.listed:
             return []
         return [line.with_changes(body=[small.with_changes(value=self.listed(chosen).node)])]
-
-    # -- what is frozen -----------------------------------------------------------------------------------------------
-
-    def frozen(self, model: Place) -> Leaves:
-        """The leaves of a model that surely require no gradient, as far as the script has run."""
-        return self.frozen_by_script(model) | frozen_as_made(self.script, model) | still_of(self.script, model)
-
-    def note_named(self, target: cst.CSTNode, iterated: Kind) -> None:
-        """Notes what a loop over named parameters calls them."""
-        names = names_of_pair(target)
-        if isinstance(iterated, Parameters) and iterated.named and len(iterated.models) == 1 and names:
-            self.named_weights[names[-1]] = names[0], iterated.models[0]
-
-    def asked_of_weight(self, node: cst.Attribute) -> Value:
-        """`p.requires_grad` of one parameter after the other."""
-        if not self.script.frozen.somewhere:
-            return Value(nodes.name("True"), Number())
-        name, place = self.named_weights.get(nodes.dotted(node.value) or "", ("", None))
-        if place is None:
-            raise Unsupported("MIG302", f"{nodes.code(node)}, of a weight whose name is not at hand")
-        leaves, when = leaves_of(self.script, self.root(place)), self.frozen_when(place)
-        if not when:
-            return Value(nodes.name("True"), Number())
-        return Value(nodes.parenthesized(nodes.expression(is_trained(leaves, when, name))), Number())
-
-    def frozen_when(self, place: Place) -> dict[str, str]:
-        """The weights of a model that are, or may be, frozen here, each with the condition."""
-        root = self.root(place)
-        if root not in self.script.frozen.switching and self.perhaps_frozen(root):
-            self.script.frozen.switching.add(root)
-        made = dict.fromkeys(self.frozen(root), ALWAYS)
-        if root not in self.script.frozen.switching:
-            return made
-        frozen = nodes.code(self.read(State(FROZEN, place)))
-        for part, leaves in self.script.frozen.parts(root).items():
-            made |= dict.fromkeys(leaves, f'"{part}" in {frozen}')
-        return made
-
-    def frozen_by_script(self, model: Place) -> Leaves:
-        """Those of them that statements of the script have frozen."""
-        known = self.script.frozen
-        if model.scope != self.scope and self.facts is not None:
-            return known.last(model) - known.perhaps.get(model, frozenset())
-        inside = known.inside.get(model)
-        if inside is not None and inside[0] in map(id, self.blocks):
-            return inside[1]
-        return known.found_phases.get(model, (frozenset[str](),))[-1] - self.perhaps_frozen(model)
-
-    def perhaps_frozen(self, model: Place) -> Leaves:
-        """The leaves that may be frozen or not, as far as the script has run."""
-        known = self.script.frozen
-        if model.scope != self.scope and self.facts is not None:
-            several = len(known.phases.get(model, ())) > 1 or model in known.switching
-            changing = frozenset(leaf for one in known.together.get(model, ()) for leaf in one)
-            return changing if several else known.perhaps.get(model, frozenset())
-        inside = known.inside.get(model)
-        if inside is not None and inside[0] in map(id, self.blocks):
-            return frozenset()
-        return known.found_perhaps.get(model, frozenset())
 
     # -- tests --------------------------------------------------------------------------------------------------------
 
@@ -386,23 +323,6 @@ def without(whole: Selection, some: Selection) -> Selection:
     gone = dict(some.leaves)
     left = ((place, _sorted(set(leaves) - set(gone.get(place, ())))) for place, leaves in whole.leaves)
     return Selection(tuple(left), "", whole.by_rank)
-
-
-def leaves_of(script: Script, model: Place) -> list[Leaf]:
-    """The parameters of a model, as far as its class tells."""
-    cls = script.places.get(model) or script.selves.get(model) or script.handed_classes.get(model, "")
-    found = [leaf for leaf in weights_of(script, cls) if leaf.flax.startswith("params/")] if cls else []
-    if cls and is_chosen(cls) and _mean_several(script, cls):
-        raise Unsupported("MIG404", f"which parameters are meant of a model that is {spelled_options(cls)}")
-    return found
-
-
-def _mean_several(script: Script, cls: str) -> bool:
-    """Whether a name in Flax is another parameter in one of several classes than in another, or has other axes."""
-    known: dict[str, tuple[str, int]] = {}
-    leaves = [leaf for option in options(cls) for leaf in weights_of(script, option)]
-    said = [(leaf.flax, (leaf.torch, -1 if leaf.shape is None else len(leaf.shape))) for leaf in leaves]
-    return any(known.setdefault(flax, meant) != meant for flax, meant in said)
 
 
 def selection_of(kind: object, script: Script) -> Selection | None:

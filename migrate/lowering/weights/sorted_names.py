@@ -17,7 +17,8 @@ from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode
 from migrate.known.kinds import UNKNOWN, Model, ModuleClass, Place
 from migrate.known.script import Script
 from migrate.known.weight_kinds import Names, Selection
-from migrate.lowering.weights.selections import Selections, asks_for_gradients, leaves_of, names_of_pair
+from migrate.lowering.weights.leaves import leaves_of
+from migrate.lowering.weights.selections import Selections, asks_for_gradients, names_of_pair
 from migrate.manifest import Leaf
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement

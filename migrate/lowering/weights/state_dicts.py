@@ -13,7 +13,7 @@ import libcst as cst
 
 from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import DType, Items, Model, Place, Plain, Tensor, TorchName
+from migrate.known.kinds import DType, Items, Model, Plain, Tensor, TorchName
 from migrate.known.states import BATCH_STATS, PARAMS, State
 from migrate.known.weight_kinds import CHECKPOINT, StateDict, Weight
 from migrate.layers.moves import Permute
@@ -125,11 +125,7 @@ class StateDicts(ModelMethods, Binding):
         loose = [arg.keyword is not None and nodes.is_literal(arg.value, False) for arg in node.args[1:]]
         if value is None or not isinstance(value.kind, Items) or value.kind.type != DICT or loose != [True]:
             return None
-        assert kind.place is not None
-        self.unit.use_snippet("with_weights_it_has")
-        own = self.saved(kind)
-        made = nodes.call("with_weights_it_has", own, value.node, *self.where_weights_are(kind))
-        return self.taken(kind, made)
+        return self.put_back(kind, value.node, "with_weights_it_has")
 
     def looked_into(self, node: cst.Call, func: cst.Attribute, base: Value) -> tuple[cst.Call, Value]:
         """`model.state_dict().items()` with torch's names in it; other calls as they are."""
@@ -180,15 +176,15 @@ class StateDicts(ModelMethods, Binding):
         made: list[Statement] = []
         while self.changed_by_name:
             place, name = self.changed_by_name.popitem()
-            made += self.put_back(place, nodes.name(name))
+            kind = self.kind_of_name(place.name)
+            assert isinstance(kind, Model)
+            made += self.put_back(kind, nodes.name(name))
         return made
 
-    def put_back(self, place: Place, weights: Expr) -> list[Statement]:
+    def put_back(self, kind: Model, weights: Expr, snippet: str = "with_state_dict") -> list[Statement]:
         """`params = with_state_dict(params, weights, NET_WEIGHTS)`."""
-        kind = self.kind_of_name(place.name)
-        assert isinstance(kind, Model)
-        self.unit.use_snippet("with_state_dict")
-        return self.taken(kind, nodes.call("with_state_dict", self.saved(kind), weights, *self.where_weights_are(kind)))
+        self.unit.use_snippet(snippet)
+        return self.taken(kind, nodes.call(snippet, self.saved(kind), weights, *self.where_weights_are(kind)))
 
     def taken(self, kind: Model, made: Expr) -> list[Statement]:
         """`params = made`: weights become those of a model, with its batch statistics where it keeps some."""
@@ -334,8 +330,7 @@ class _Looks(cst.CSTVisitor):
         if not isinstance(target, cst.Subscript) or not self.is_it(target.value):
             return True
         self.changed = True
-        index = target.slice[0].slice
-        self.added.append(nodes.literal(index.value) if isinstance(index, cst.Index) else None)
+        self.added.append(nodes.looked_up(target))
         return False
 
     def visit_Subscript(self, node: cst.Subscript) -> None:
@@ -359,6 +354,5 @@ def _looks(name: str, statements: Sequence[Statement]) -> _Looks:
 
 def _word_of(node: cst.Subscript) -> str:
     """The word that a subscript looks up; "" where it is none."""
-    index = node.slice[0].slice
-    found = nodes.literal(index.value) if isinstance(index, cst.Index) else None
+    found = nodes.looked_up(node)
     return found if isinstance(found, str) else ""

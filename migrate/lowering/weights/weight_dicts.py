@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import BY_WEIGHT, Items, Kind, Model, Plain, Tensor
+from migrate.known.kinds import BY_WEIGHT, Items, Kind, Model, Place, Plain, Tensor
 from migrate.known.weight_kinds import WEIGHT_NAME, StateDict, Weight
 from migrate.lowering.expressions.elements import DICT, WeightsByName
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
@@ -19,20 +19,27 @@ def dict_of_weights(scope: Scope, inner: Scope, node: cst.DictComp, value: Kind)
     variables `inner` knows; None of other dicts."""
     if inner.expr(node.key).kind == WEIGHT_NAME:
         return Items(None, value, BY_WEIGHT)
+    if not isinstance(value, Tensor | Weight):
+        return None
+    model = _model_of_all(scope, node)
+    if model is not None:
+        return WeightsByName(None, value, DICT, model)
+    return Items(None, value, DICT) if _under_torch_names(scope.expr(node.for_in.iter).kind) else None
+
+
+def _model_of_all(scope: Scope, node: cst.DictComp) -> Place | None:
+    """The model of which a dict has all weights under their own names; None of other dicts."""
     names, iterated = names_of_pair(node.for_in.target), node.for_in.iter
     alone = nodes.dotted(node.for_in.target)
     name = names[0] if names is not None else alone
-    named = isinstance(value, Tensor | Weight) and _under_torch_names(scope.expr(node.for_in.iter).kind)
     if name is None or nodes.dotted(node.key) != name or node.for_in.ifs or node.for_in.inner_for_in is not None:
-        return Items(None, value, DICT) if named else None
+        return None
     if isinstance(iterated, cst.Call) and isinstance(iterated.func, cst.Attribute):
         iterated = iterated.func.value
     elif alone is None:
         return None
     whole = scope.expr(iterated).kind
-    if not isinstance(whole, StateDict | WeightsByName) or not isinstance(value, Tensor | Weight):
-        return Items(None, value, DICT) if named else None
-    return WeightsByName(None, value, DICT, whole.place)
+    return whole.place if isinstance(whole, StateDict | WeightsByName) else None
 
 
 def _under_torch_names(kind: Kind) -> bool:

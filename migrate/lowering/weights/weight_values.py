@@ -12,7 +12,8 @@ from migrate.known.states import PARAMS, State
 from migrate.known.weight_kinds import Parameters, Selection, Weight
 from migrate.lowering.modules.layer_weights import in_torch_order
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
-from migrate.lowering.weights.selections import Selections, leaves_of, selection_of
+from migrate.lowering.weights.leaves import leaves_of
+from migrate.lowering.weights.selections import Selections, selection_of
 from migrate.manifest import WILDCARD, Leaf
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
