@@ -93,6 +93,15 @@ class Number(Kind):
 
 
 @dataclass(frozen=True)
+class ModeFlag(Number):
+    """Whether a model was in train mode when that was asked: "train" or "eval", or "mixed" where each run of the line
+    tells. `untouched`: it was as the callers of the function had left it."""
+
+    mode: str = ""
+    untouched: bool = False
+
+
+@dataclass(frozen=True)
 class Plain(Kind):
     """Any other plain Python value: a string, None, a dict of settings, a namespace."""
 
@@ -466,6 +475,7 @@ def join(a: Kind, b: Kind) -> Kind:
             return a
         if type(a) is bottom:
             return b
+    a, b = (Number() if isinstance(one, ModeFlag) else one for one in (a, b))
     for one, other in ((a, b), (b, a)):
         if isinstance(one, Unpassed) and isinstance(other, Number):
             return other

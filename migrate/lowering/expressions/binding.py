@@ -29,6 +29,7 @@ from migrate.lowering.statements.other_names import SHARES, VIEWS, may_be_seen, 
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.imported import full_name, imported_names
 from migrate.syntax.nodes import Expr
 from migrate.syntax.remembering import remembered
 from migrate.syntax.walking import every
@@ -225,7 +226,8 @@ class Binding(Scalars, MaskedSelections):
     def gone_through(self, source: Expr) -> Expr:
         """What a loop over `tqdm(x)`, or over a generator that hands on `x`, goes through."""
         while isinstance(source, cst.Call) and source.args:
-            through = source.args[0].value if self.shows_progress(source.func) else passed_on(self, source)
+            same = self.shows_progress(source.func) or self.starts_as(source.func)
+            through = source.args[0].value if same else passed_on(self, source)
             if through is None:
                 break
             source = through
@@ -235,6 +237,14 @@ class Binding(Scalars, MaskedSelections):
         """`tqdm` itself, imported as what it is, or `tqdm.tqdm` of its module."""
         path = nodes.dotted(func)
         return path is not None and self.kind_of_name(path.partition(".")[0]) == Plain("progress")
+
+    def starts_as(self, func: Expr) -> bool:
+        """Whether a function of itertools gives what it is given from its start on: `cycle`, `islice`."""
+        tail = (nodes.dotted(func) or "").rpartition(".")[2]
+        return tail in ("cycle", "islice") and full_name(func, imported_names(self.unit.source.module)) in (
+            "itertools.cycle",
+            "itertools.islice",
+        )
 
     def define_loop(self, target: cst.CSTNode, source: Expr) -> None:
         """What the loop variable is in the first turn."""

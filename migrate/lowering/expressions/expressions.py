@@ -41,7 +41,7 @@ from migrate.known.kinds import (
     join,
 )
 from migrate.known.qualified import options
-from migrate.known.states import COUNT, PARAMS, State
+from migrate.known.states import COUNT, MODE, PARAMS, State
 from migrate.known.weight_kinds import AnyWeight, Parameters, Selection, StateDict, Weight, WeightTree
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.asked_objects import AskedObjects
@@ -348,6 +348,9 @@ class Expressions(
             return base
         if attribute in HOLDINGS:
             raise held_elsewhere(node)
+        asked = self.asked_mode(node)
+        if asked is not None and base.kind.place is not None:
+            return Value(self.read(State(MODE, base.kind.place)), asked)
         if attribute == "n_averaged" and base.kind.place is not None and self.averages(base.kind.place):
             count = self.read(State(COUNT, base.kind.place))
             return Value(nodes.expression("jnp.asarray({n})", n=count), Tensor("int", 0))

@@ -125,6 +125,9 @@ class Examples(StateAccess, HostDraws, Binding):
             names = {name for name in usage.loads(argument) if name in left}
             values = {name: left[name] for name in names if not (here and self.is_bound_so(name, left[name]))}
             if here and not early:
+                later = {name for name, value in values.items() if self.makes_loader(value)}
+                # a name that has another loader by now is none to take a batch from
+                values |= {name: nodes.name(f"{name}_later") for name in later if self.available_name(name)}
                 values = {name: value for name, value in values.items() if not self.makes_loader(value)}
             if not values:
                 break

@@ -24,6 +24,8 @@ from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
+_DEEP = 8  # how many variables may be written in terms of one another
+
 
 class HostInitializers(FilledLayers):
     """Initialisers of whole models."""
@@ -58,7 +60,7 @@ class HostInitializers(FilledLayers):
         if owner is None:
             return False
         self.initialized(Model(cls, place), owner, node, place.name)
-        filled = self.with_values(node)
+        filled = self.with_values(node, place)
         given = nodes.code(filled.with_changes(args=filled.args[1:]))
         other, before = self.script.weights_filled.setdefault((cls, leaf.torch), (self.root(place), given))
         if other != self.root(place) and before != given:
@@ -68,16 +70,29 @@ class HostInitializers(FilledLayers):
         self.of_class(cls).one_filled(leaf.torch, filled)
         return True
 
-    def with_values(self, node: cst.Call) -> cst.Call:
-        """A call that fills a weight, with numbers in the place of variables: what makes the model comes before what
-        binds them."""
-        values = {name: self.env.definitions.get(name) for arg in node.args[1:] for name in usage.loads(arg.value)}
-        later = {name: one for name, one in values.items() if name not in self.unit.constants and one is not None}
-        for name, one in later.items():
-            if nodes.literal(one) is ...:
-                raise Unsupported("MIG204", f"`{nodes.code(node)}` depends on the variable {name}")
-        args = [arg.with_changes(value=nodes.substituted(arg.value, later)) for arg in node.args[1:]]
-        return node.with_changes(args=[*node.args[:1], *args])
+    def with_values(self, node: cst.Call, place: Place) -> cst.Call:
+        """A call that fills a weight, with what variables stand for in their place: what makes the model comes before
+        what binds them."""
+        args = list(node.args[1:])
+        for _ in range(_DEEP):
+            read = {name for arg in args for name in usage.loads(arg.value)}
+            later = {name: self.env.definitions.get(name) for name in read if self._is_bound_after(name, place)}
+            if not later:
+                return node.with_changes(args=[*node.args[:1], *args])
+            for name, one in later.items():
+                if one is None or not _is_arithmetic(one):
+                    raise Unsupported("MIG204", f"`{nodes.code(node)}` depends on the variable {name}")
+            values = {name: nodes.parenthesized(one) for name, one in later.items() if one is not None}
+            args = [arg.with_changes(value=nodes.substituted(arg.value, values)) for arg in args]
+        raise Unsupported("MIG204", f"`{nodes.code(node)}` depends on variables of one another")
+
+    def _is_bound_after(self, name: str, place: Place) -> bool:
+        """Whether a name may be bound only after a model is made: a variable of a function, or of the file where that
+        makes the model before."""
+        if name not in self.unit.constants:
+            return name in self.env.definitions
+        made, settled = self.root(place), self.unit.settled
+        return made.scope == self.unit.scope and settled.get(name, -1) > settled.get(made.name, len(settled))
 
     def initializer_told(self, call: cst.Call, name: str, target: Expr) -> Expr:
         """The initialiser that a call which fills a weight, as the function of `nn.init` of that name, is in Flax."""
@@ -197,6 +212,15 @@ def _over_parameters(function: cst.FunctionDef) -> cst.For | None:
     named = [f"{p.name.value}.{method}" for p in function.params.params[:1] for method in LISTING]
     whole = isinstance(over, cst.Call) and nodes.dotted(over.func) in named and not over.args
     return loop if whole and isinstance(loop, cst.For) else None
+
+
+def _is_arithmetic(node: Expr) -> bool:
+    """Whether an expression is numbers and names, reckoned with: it comes to the same wherever it stands."""
+    plain = (cst.BaseNumber, cst.SimpleString, cst.Name, cst.BinaryOperation, cst.UnaryOperation)
+    parts = [part for part in every(node, cst.CSTNode) if isinstance(part, cst.BaseExpression)]
+    calls = {id(part) for call in usage.calls(node) for part in every(call.func, cst.CSTNode)}
+    named = all((nodes.dotted(call.func) or "").startswith("math.") for call in usage.calls(node))
+    return named and all(isinstance(part, (*plain, cst.Call)) or id(part) in calls for part in parts)
 
 
 def _loads(node: cst.CSTNode, name: str) -> bool:

@@ -61,6 +61,7 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
             return [*made, *(nodes.statement("{s} = None", s=self.write(state)) for state in states)]
         if not handed and not any(entry[:2] == ("model", place) for entry in self.pending):
             self.pending.append(("model", place, line))
+            self.pending_in[place] = self.loops
         return made
 
     def copied_weights(self, place: Place, source: Place) -> list[Statement]:
@@ -84,6 +85,8 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
             what, place, line = self.pending[0]
             if what == "model" and (self.made_after_branch(place) or self.gets_parts_first(place)):
                 break
+            if self.loops > self.pending_in.get(place, self.loops):
+                break  # each turn of the loop would make them anew
             make = {
                 "model": self.init_model,
                 "part": self.init_parts,
@@ -143,6 +146,7 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         for what, place, line in self.pending:
             self.want_inside(place)
             self.stays_unbound(place)
+            self.script.unfed |= {place} - self.script.examples.keys() if what == "model" else set()
             if what in ("model", "part") and place.name not in self.unit.refused_reads:  # it is said there
                 self.unit.report(
                     Unsupported("MIG402", f"{place.name}: no call of it was found to take the input from"), line
@@ -189,10 +193,10 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         return self.made_weights(place, made, key, self.with_parts_beside(place, given, early))
 
     def simplest_example(self, place: Place) -> Example | None:
-        """What a model is first called with; of one that takes what other calls give, as a target network does, what a
-        model that is made by the same expression takes as it is."""
+        """What a model is first called with; of one that takes what other calls give, as a target network does, or that
+        nothing calls, what a model that is made by the same expression takes as it is."""
         example = self.script.examples.get(place)
-        if example is None or example.direct:
+        if example is not None and example.direct:
             return example
         made = nodes.code(self.made_by(place))
         lines = every(self.unit.source.module, cst.Assign)

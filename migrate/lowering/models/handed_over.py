@@ -122,6 +122,7 @@ class HandedOver(Initialisation, UserCalls):
                     continue
                 self.ready.discard(place)
                 self.pending.append(("model", place, line))
+                self.pending_in[place] = self.loops
         for name, kind in parts:
             if isinstance(kind, Optimizer) and kind.place in self.script.handed | self.script.given_up:
                 place = self.place_of(name)

@@ -35,6 +35,8 @@ class ModelMethods(Models, MethodUses):
         place = kind.place
         if method in ("train", "eval"):
             told = node.args[0].value if node.args else nodes.name("True")
+            if place is not None and self.mode_restored(place, told):
+                return base
             if nodes.literal(told) is ... and place is not None:
                 self.set_mode(place, "mixed")
                 self.mode_by(place, told)

@@ -37,7 +37,9 @@ from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.models.precision import CASTING
 from migrate.lowering.modules.layers import Layers
 from migrate.lowering.modules.names_of_flax import called_so
+from migrate.lowering.modules.settings_given import settings
 from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Call, Parameter, Value
 from migrate.syntax import nodes, suites
 from migrate.syntax.nodes import Expr, Statement
@@ -76,7 +78,7 @@ class MakerValues(Layers):
         kinds = self.script.made_kinds.get(name, {})
         bound = {p.name: Value(nodes.name(p.name), _given(p, kinds.get(p.name, UNKNOWN))) for p in parameters}
         for parameter in linen.layer_signature(layer):
-            if parameter.default is None and parameter.name not in bound:
+            if parameter.default is None and parameter.name not in bound and not parameter.star:
                 bound[parameter.name] = Value(nodes.name(parameter.name))
         call = Call(layer.torch, bound, (), everything, None, self.unit.use_snippet)
         initial = {weight.torch: weight.initializer for weight in layer.weights if weight.initializer in wanted}
@@ -98,10 +100,12 @@ class MakerValues(Layers):
         written += [*(["*"] if always else []), *always]
         written += [f"{keyword}={default}" for keyword, default in defaults.items() if default]
         training = ["training=False"] if layer.trains or "training" in wanted else []
+        ignored = [f"*{p.name}" for p in linen.layer_signature(layer) if p.star]
+        training += [*ignored, "**kwargs"] if ignored else []
         text = f"({', '.join([*written, *training])}): {nodes.code(node)}"
 
         def make(function: str) -> list[Statement]:
-            definition = suites.function(function, [], [nodes.statement("return {x}", x=node)])
+            definition = suites.function(function, [], [nodes.statement("return {x}", x=nodes.bare(node))])
             head = cst.parse_statement(f"def {function}({', '.join([*written, *training])}):\n    pass")
             assert isinstance(head, cst.FunctionDef)
             return [definition.with_changes(params=head.params)]
@@ -119,7 +123,8 @@ class MakerValues(Layers):
         return made.with_changes(func=cls)
 
     def maker_by_name(self, node: cst.Call) -> Value | None:
-        """`getattr(nn, name)`, where a branch around says which layers the name may be; None for other calls."""
+        """`getattr(nn, name)`, `getattr(F, name)`, where a branch around, or what the modules of the class are made with,
+        says what the name may be; None for other calls."""
         if nodes.dotted(node.func) != "getattr" or len(node.args) != 2:
             return None
         owner, name = node.args[0].value, node.args[1].value
@@ -128,6 +133,13 @@ class MakerValues(Layers):
             return None
         literal = nodes.literal(name)
         choices = [literal] if isinstance(literal, str) else self.known_choices(name)
+        known = [choice for choice in choices if f"{module}.{choice}" in TABLE or f"{module}.{choice}" in RULES]
+        choices = known or choices  # any other is an error in torch as well
+        if choices and all(f"{module}.{choice}" in RULES for choice in choices):
+            named = {choice: cst.Attribute(owner, cst.Name(choice)) for choice in choices}
+            if isinstance(literal, str):
+                return self.expr(named[literal])
+            return self.expr(nodes.expression("{named}[{name}]", named=nodes.dict_of(list(named.items())), name=name))
         if not choices or any(f"{module}.{choice}" not in TABLE for choice in choices):
             return None
         made = [(choice, self.layer_maker(f"{module}.{choice}")) for choice in choices]
@@ -138,7 +150,8 @@ class MakerValues(Layers):
         return Value(nodes.expression("{makers}[{name}]", makers=chosen, name=self.node(name)), Makers(options))
 
     def known_choices(self, name: Expr) -> list[str]:
-        """The strings that an expression may be, by the branches around: `if kind in ["LSTM", "GRU"]`."""
+        """The strings that an expression may be, by the branches around, `if kind in ["LSTM", "GRU"]`, or as what the
+        modules of the class are made with."""
         for test in reversed(self.conditions):
             if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1 or not test.left.deep_equals(name):
                 continue
@@ -148,7 +161,11 @@ class MakerValues(Layers):
             found = [nodes.literal(e) for e in nodes.elements(given)] if isinstance(given, cst.List | cst.Tuple) else []
             if isinstance(operator, cst.In) and all(isinstance(one, str) for one in found):
                 return [str(one) for one in found]
-        return []
+        facts, field = self.script.classes.get(self.cls), nodes.dotted(name) or ""
+        if facts is None or self.context != "setup" or field not in set(facts.fields) - facts.rebinds:
+            return []
+        given = settings(self.script, self.cls, field)
+        return sorted(one for one in given if isinstance(one, str)) if all(isinstance(one, str) for one in given) else []
 
     def construct_made(self, node: cst.Call, callee: Value, kind: Makers) -> Value:
         """`norm_layer(width)`: one of the layers and classes that the value may be."""

@@ -48,6 +48,7 @@ from migrate.lowering.plainer.names_of_snippets import with_names_left
 from migrate.lowering.plainer.optimizer_classes import with_optimizer_classes_told
 from migrate.lowering.plainer.optimizers_outside import with_optimizers_outside
 from migrate.lowering.plainer.optional_optimizers import with_optional_optimizers_apart
+from migrate.lowering.plainer.options_of_dicts import with_options_written_out
 from migrate.lowering.plainer.own_module import with_own_names
 from migrate.lowering.plainer.parts_held import with_parts_at_hand
 from migrate.lowering.plainer.placing_functions import with_nothing_placed
@@ -128,6 +129,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_layers_written_out,
     with_saved_named,
     with_plain_factories,
+    with_options_written_out,
     with_nothing_placed,
     with_optional_optimizers_apart,
     with_optimizer_classes_told,

@@ -91,6 +91,10 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             return []
         if self.collects_options(small) or self.names_classes(targets, small.value) or self.named_shorthand(small):
             return []
+        mode = self.asked_mode(small.value)
+        if mode is not None and isinstance(targets[0], cst.Name) and self.only_restores(targets[0].value):
+            self.bind(targets[0], mode)
+            return []
         sown = self.sown_assignment(line, small)
         if sown is not None:
             return sown

@@ -48,6 +48,9 @@ class ControlFlow(ToldModes, Precision, Loops):
         decided = self.of_what_is_gone(node.test)
         if decided is not None:
             return self.taken_side(node, decided)
+        mode = self.restoring_call(node)
+        if mode is not None:
+            return self.statement(cst.SimpleStatementLine([cst.Expr(mode)]))
         settled = self.settle([node])
         filling = self.initial_branch(node)
         if filling is not None:
@@ -142,7 +145,9 @@ class ControlFlow(ToldModes, Precision, Loops):
             if isinstance(value.kind, Device):
                 continue
             if item.asname is not None:
-                self.bind(item.asname.name, value.kind if value.kind in (FILE, Host("writer")) else UNKNOWN)
+                shown = isinstance(item.item, cst.Call) and self.shows_progress(item.item.func)
+                self.bind(item.asname.name, value.kind if shown or value.kind in (FILE, Host("writer")) else UNKNOWN)
+                self.define_target(item.asname.name, item.item if shown else None)
             items.append(item.with_changes(item=layouts.first(value), comma=cst.MaybeSentinel.DEFAULT))
         nothing = self.records_nothing([item.item for item in node.items])
         with self.under(precision), self.recording_nothing(nothing), self.as_often(not items):
