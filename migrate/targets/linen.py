@@ -232,6 +232,9 @@ def initializer_default(keyword: str, layer: Layer | None = None, call: Call | N
     if keyword == "bias_init" and layer is not None and call is not None:
         defaults = _form(layer, call).defaults
         return f'{nodes.code(fill(defaults, call))}["{keyword}"]' if defaults.startswith("torch_init") else ""
+    if keyword.startswith("initializers.") and call is not None and "hidden_size" in call.bound:
+        bound = f"{nodes.code(nodes.parenthesized(call.bound['hidden_size'].node))} ** -0.5"
+        return f"lambda key, shape, dtype=jnp.float32: jax.random.uniform(key, shape, dtype, -{bound}, {bound})"
     return _DEFAULTS.get(keyword, "")
 
 

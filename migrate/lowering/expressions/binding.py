@@ -52,6 +52,9 @@ def _captured(block: cst.CSTNode) -> frozenset[str]:
     return frozenset(usage.loads(every(block, (cst.FunctionDef, cst.Lambda))))
 
 
+_GOING_THROUGH = ("cycle", "islice", "chain")
+
+
 class Binding(Scalars, MaskedSelections):
     """Names and their definitions."""
 
@@ -239,12 +242,11 @@ class Binding(Scalars, MaskedSelections):
         return path is not None and self.kind_of_name(path.partition(".")[0]) == Plain("progress")
 
     def starts_as(self, func: Expr) -> bool:
-        """Whether a function of itertools gives what it is given from its start on: `cycle`, `islice`."""
-        tail = (nodes.dotted(func) or "").rpartition(".")[2]
-        return tail in ("cycle", "islice") and full_name(func, imported_names(self.unit.source.module)) in (
-            "itertools.cycle",
-            "itertools.islice",
-        )
+        """Whether a function of itertools gives what its first argument does, from its start on."""
+        path = nodes.dotted(func) or ""
+        if path.rpartition(".")[2] not in _GOING_THROUGH:
+            return False
+        return full_name(func, imported_names(self.unit.source.module)).removeprefix("itertools.") in _GOING_THROUGH
 
     def define_loop(self, target: cst.CSTNode, source: Expr) -> None:
         """What the loop variable is in the first turn."""

@@ -56,11 +56,13 @@ class BuiltinCalls(AttributesByName, AttributesAsked, Distributed, HostDraws, Bi
     """What `range`, `zip`, `next` and the like give, and `tqdm`, which gives what it is given."""
 
     def progress(self, node: cst.Call, callee: Value) -> Value:
-        """`tqdm(x)` gives what x gives, and shows how far it is."""
+        """`tqdm(x)` gives what x gives, and shows how far it is; `chain(x, y)` goes on with y."""
         values = [self.expr(arg.value) for arg in node.args]
         made = node.with_changes(args=placed(node.args, values))
-        first = next((v for v, arg in zip(values, node.args, strict=True) if arg.keyword is None), None)
-        return Value(made, first.kind if first is not None else UNKNOWN)
+        given = [value.kind for value, arg in zip(values, node.args, strict=True) if arg.keyword is None]
+        chained = (nodes.dotted(node.func) or "").rpartition(".")[2] == "chain"
+        alike = all(kind == given[0] for kind in given) or not chained
+        return Value(made, given[0] if given and alike else UNKNOWN)
 
     def builtin_call(self, node: cst.Call, name: str) -> Value:
         """A call of a name that nothing binds: one of Python's own functions."""

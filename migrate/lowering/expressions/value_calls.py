@@ -98,7 +98,7 @@ class ValueCalls(
             return self.torch_call(kind.name, node)
         if isinstance(kind, OneOfModels):
             raise which_model(node.func)
-        if kind == Plain("progress"):
+        if kind == Plain("progress") or self.starts_as(node.func):
             return self.progress(node, callee)
         if isinstance(kind, Function):
             choice = self.or_else(node, kind)

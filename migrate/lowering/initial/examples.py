@@ -251,11 +251,31 @@ class Examples(StateAccess, HostDraws, Binding):
         through = self.gone_through(node)
         return loader if through is node else replace(loader, node=through)
 
+    def iterated_data(self, loader: Expr) -> cst.FunctionDef | None:
+        """The `__iter__` of the data of a loader, where they are an IterableDataset of the project's own."""
+        made = self.env.definitions.get(loader.value) if isinstance(loader, cst.Name) else loader
+        if not isinstance(made, cst.Call) or not made.args:
+            return None
+        told = [arg.value for arg in made.args if arg.keyword is None or arg.keyword.value == "dataset"]
+        data = self.env.definitions.get(told[0].value) if told and isinstance(told[0], cst.Name) else (*told, None)[0]
+        name = nodes.dotted(data.func) if isinstance(data, cst.Call) else None
+        modules = [unit.source.module for unit in self.unit.others.values() or [self.unit]]
+        for cls in (one for module in modules for one in every(module, cst.ClassDef)):
+            bases = [(nodes.dotted(base.value) or "").rpartition(".")[2] for base in cls.bases]
+            if cls.name.value == (name or "").rpartition(".")[2] and "IterableDataset" in bases:
+                methods = [one for one in cls.body.body if isinstance(one, cst.FunctionDef)]
+                return next((one for one in methods if one.name.value == "__iter__"), None)
+        return None
+
     def first_of(self, value: Value) -> tuple[Expr | None, Kind]:
         """A first batch, without drawing one from the loader: that would change its random order."""
         if isinstance(value.kind, Host) and value.kind.what == "loader":
             value = self.shown(value)
-            node = nodes.expression("{loader}.collate_fn([{loader}.dataset[0]])", loader=value.node)
+            each = self.iterated_data(value.node)
+            if each is not None and _gives_self(each):
+                return None, Host("batch")
+            first = "{loader}.dataset[0]" if each is None else "next(iter({loader}.dataset))"
+            node = nodes.expression(f"{{loader}}.collate_fn([{first}])", loader=value.node)
             return node, Host("batch")
         if isinstance(value.kind, Host):
             return nodes.expression("next(iter({x}))", x=value.node), Host("batch")
@@ -271,6 +291,11 @@ class Examples(StateAccess, HostDraws, Binding):
         if isinstance(value.kind, Items) and value.kind.type == "generator" and isinstance(value.node, cst.Call):
             return nodes.expression("next({x})", x=value.node), loop_kind(value.kind, id(value.node))
         return None, Number()
+
+
+def _gives_self(method: cst.FunctionDef) -> bool:
+    """Whether a method gives its own object, so that what is taken of it is gone."""
+    return any(one.value is not None and nodes.dotted(one.value) == "self" for one in usage.returns(method.body))
 
 
 def _stand_ins(facts: FunctionFacts, given: Mapping[str, Expr]) -> dict[str, Expr]:

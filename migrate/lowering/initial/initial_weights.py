@@ -32,6 +32,7 @@ from migrate.lowering.initial.initializers_of_flax import (
     without_data,
 )
 from migrate.lowering.initial.initializing_functions import IN_ANY_CLASS
+from migrate.lowering.initial.names_of_rows import by_names_of_rows
 from migrate.lowering.modules.constructors import set_before
 from migrate.lowering.modules.module_weights import is_still
 from migrate.lowering.modules.tests_of_parts import TestsOfParts, parts_of
@@ -325,6 +326,7 @@ class InitialWeights(TestsOfParts, HandedDown):
 
     def modules_loop(self, node: cst.For) -> list[Statement] | None:
         """`for m in self.modules(): if isinstance(m, nn.Linear): ...`: a function given to apply, written in place."""
+        node = by_names_of_rows(node) or node
         called = nodes.dotted(node.iter.func) if isinstance(node.iter, cst.Call) else None
         owner, _, method = (called or "").rpartition(".")
         if self.context == "setup" and owner == "self" and method in LISTING:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
@@ -82,9 +84,49 @@ def scaled_so_far(method: str, number: Expr) -> Expr:
     return nodes.expression(f"lambda *args: {text}", n=nodes.parenthesized(number), x=nodes.name(_SO_FAR))
 
 
+def set_so_far(index: Sequence[cst.SubscriptElement], value: Expr, transposed: bool) -> Expr:
+    """The initial values that a weight has so far, with others in a part of it; see `completed`. The part is told in
+    torch's order of axes; `transposed`: Flax has the other one of two."""
+    number = nodes.literal(value) is not ... or isinstance(value, cst.UnaryOperation)
+    swapped = transposed and number and len(index) < 3 and all(map(_is_plain_index, index))
+    if swapped:
+        rows, columns = (*index, cst.SubscriptElement(cst.Slice(None, None)))[:2]
+        index = nodes.separated([columns, rows])
+    values = nodes.expression(f"{_SO_FAR}(*args)")
+    values = nodes.transposed(values) if transposed and not swapped else values
+    part = cst.Subscript(cst.Attribute(values, cst.Name("at")), list(index))
+    made: Expr = nodes.call(cst.Attribute(part, cst.Name("set")), value)
+    made = nodes.transposed(made) if transposed and not swapped else made
+    made = nodes.expression("lambda *args: {x}", x=made)
+    if "shape" not in usage.loads(made):
+        return made
+    own = nodes.expression(f"{_SO_FAR}(key, shape, *args)")
+    return nodes.expression("lambda key, shape, *args: {x}", x=nodes.visited(made.body, _Instead(own)))  # pyright: ignore
+
+
+class _Instead(cst.CSTTransformer):
+    """Puts an expression in the place of the call of what a weight is so far."""
+
+    def __init__(self, made: Expr) -> None:
+        super().__init__()
+        self.made = made
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        return self.made if nodes.dotted(original_node.func) == _SO_FAR else updated_node
+
+
+def _is_plain_index(element: cst.SubscriptElement) -> bool:
+    return isinstance(element.slice, cst.Slice) or not isinstance(element.slice.value, cst.Tuple | cst.List)
+
+
 def scales(made: Expr) -> bool:
-    """Whether an initialiser scales what another one gives."""
-    return isinstance(made, cst.Lambda) and isinstance(made.params.star_arg, cst.Param)
+    """Whether an initialiser changes what another one gives."""
+    return isinstance(made, cst.Lambda) and (isinstance(made.params.star_arg, cst.Param) or sets_part(made))
+
+
+def sets_part(made: Expr) -> bool:
+    """Whether an initialiser sets a part of what another one gives."""
+    return isinstance(made, cst.Lambda) and "at" in usage.attributes(made.body)
 
 
 SCALING = ("mul_", "div_")
@@ -98,6 +140,9 @@ def completed(asked: Expr, otherwise: Expr | str) -> Expr:
         if not otherwise:
             raise Unsupported("MIG204", "initial weights are scaled, and what they are is not known")
         known = nodes.expression(otherwise) if isinstance(otherwise, str) else otherwise
+        alike = isinstance(known, cst.Lambda) and (known.params.deep_equals(asked.params) or sets_part(asked))
+        if isinstance(known, cst.Lambda) and alike:
+            return known.with_changes(body=nodes.visited(asked, _Instead(nodes.parenthesized(known.body))).body)
         return nodes.substituted(asked, {_SO_FAR: nodes.parenthesized(known)})
     if not isinstance(asked, cst.IfExp):
         return asked

@@ -16,10 +16,17 @@ from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode
 from migrate.known.kinds import UNKNOWN
 from migrate.known.qualified import file_of
 from migrate.layers.layer import any_copy, asked_name
-from migrate.lowering.initial.initial_weights import InitialWeights
+from migrate.layers.moves import Move
 from migrate.lowering.initial.initializers_handed_down import Way
-from migrate.lowering.initial.initializers_of_flax import filling, initializer_of
+from migrate.lowering.initial.initializers_of_flax import completed, filling, initializer_of
 from migrate.lowering.initial.initializing_functions import IN_ANY_CLASS
+from migrate.lowering.initial.parts_filled import (
+    PartsFilled,
+    part_filled,
+    settled_lengths,
+    transposes,
+    weight_in_part,
+)
 from migrate.lowering.weights.selections import Selections, names_of_pair
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -47,7 +54,7 @@ class _Asked:
     makers: list[_Maker] = field(default_factory=list)
 
 
-class NamedWeights(InitialWeights, Selections):
+class NamedWeights(PartsFilled, Selections):
     """Loops of a constructor over its parameters."""
 
     def parameters_loop(self, node: cst.For, applied: bool = False, of: str = "") -> list[Statement]:
@@ -73,7 +80,7 @@ class NamedWeights(InitialWeights, Selections):
                 if not calls:
                     given[""] = None
                     continue
-                made, depth = self.translated(calls[-1], maker)
+                made, depth = self.translated_each(calls, maker, leaf.moves)
                 one = given.setdefault(f"{depth} {nodes.code(made)}", _Asked(made, depth, calls[-1]))
                 if one is not None:
                     one.makers.append(maker)
@@ -126,38 +133,59 @@ class NamedWeights(InitialWeights, Selections):
             raise Unsupported("MIG204", f"`{nodes.code(call)}` depends on the variable {hidden[0]}")
         return made, depth
 
-    def fills(self, body: Sequence[Statement], bound: Mapping[str, object], name: str) -> Iterator[cst.Call]:
-        """The calls of such a loop that fill one weight."""
+    def fills(
+        self, body: Sequence[Statement], bound: Mapping[str, object], name: str, lengths: dict[str, Expr] | None = None
+    ) -> Iterator[cst.Call]:
+        """The calls of such a loop that fill one weight, or a part of it. `lengths`: variables for its lengths."""
+        lengths = {} if lengths is None else lengths
         for statement in body:
             if isinstance(statement, cst.With):
-                yield from self.fills(suites.suite_of(statement.body.body), bound, name)
+                yield from self.fills(suites.suite_of(statement.body.body), bound, name, lengths)
             elif isinstance(statement, cst.If):
                 if self.test_of_weight(statement.test, bound, frozenset()):
-                    yield from self.fills(suites.suite_of(statement.body.body), bound, name)
+                    yield from self.fills(suites.suite_of(statement.body.body), bound, name, lengths)
                 elif isinstance(statement.orelse, cst.If):
-                    yield from self.fills([statement.orelse], bound, name)
+                    yield from self.fills([statement.orelse], bound, name, lengths)
                 elif statement.orelse is not None:
-                    yield from self.fills(suites.suite_of(statement.orelse.body.body), bound, name)
+                    yield from self.fills(suites.suite_of(statement.orelse.body.body), bound, name, lengths)
             else:
                 small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
-                call = small.value if isinstance(small, cst.Expr) else None
-                if not isinstance(call, cst.Call) or self.fills_named(call) != name:
-                    if isinstance(small, cst.Pass) or suites.is_docstring(statement):
+                call = part_filled(small) if small is not None else None
+                if call is None or self.fills_named(call) != name:
+                    told = settled_lengths(usage.bindings(statement), name, lengths)
+                    lengths |= told
+                    if told or isinstance(small, cst.Pass) or suites.is_docstring(statement):
                         continue
                     raise Unsupported("MIG204", f"`{nodes.code(statement).strip()}` in a loop over parameters")
-                yield call
+                values = {one: nodes.parenthesized(value) for one, value in lengths.items()}
+                yield nodes.substituted(call, values)
 
     def fills_named(self, call: cst.Call) -> str:
-        """The path of the weight that a call fills, "" of other calls."""
+        """The path of the weight that a call fills, or a part of, "" of other calls."""
+        part = self.filled_part(call)
         found = filling(self, call)
-        return (nodes.dotted(found[1]) or "").removesuffix(".data") if found is not None else ""
+        target = weight_in_part(part) if part is not None else None if found is None else found[1]
+        return (nodes.dotted(target) or "").removesuffix(".data") if target is not None else ""
 
-    def translated(self, call: cst.Call, maker: _Maker) -> tuple[Expr, int]:
+    def translated_each(self, calls: Sequence[cst.Call], maker: _Maker, moves: Sequence[Move]) -> tuple[Expr, int]:
+        """The same of calls one after another: the last one that fills the whole counts, and what is set in it then."""
+        parts = [call for call in calls if self.filled_part(call) is not None]
+        whole = next((number for number in range(len(calls) - 1, -1, -1) if calls[number] not in parts), 0)
+        made, depth = self.translated(calls[whole], maker, moves)
+        for call in calls[whole + 1 :]:
+            more, there = self.translated(call, maker, moves)
+            made, depth = completed(more, made), min(depth, there)
+        return made, depth
+
+    def translated(self, call: cst.Call, maker: _Maker, moves: Sequence[Move] = ()) -> tuple[Expr, int]:
         """The initialiser of a weight, in the words of the class that makes it, or of the last one on the way that is
         given what it takes; and how far on the way that is."""
         found = filling(self, call)
-        assert found is not None
-        made = initializer_of(self, found[0], call, found[1])
+        if self.filled_part(call) is not None:
+            made = self.set_in_part(call, transposes(moves, call))
+        else:
+            assert found is not None
+            made = initializer_of(self, found[0], call, found[1])
         owner = self.script.classes[self.cls]
         for depth, (cls, outer) in enumerate(zip(maker.classes[1:], maker.classes, strict=False)):
             facts, values = self.script.classes[cls], dict[str, Expr]()

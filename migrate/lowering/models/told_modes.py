@@ -1,5 +1,5 @@
-"""Train and eval modes that a flag tells: `model.train(training)`, and branches on what a phase is called; and modes that
-a script asks for, `was_training = model.training`."""
+"""Train and eval modes that a flag tells: `model.train(training)`, and branches on what a phase is called; and modes
+that a script asks for, `was_training = model.training`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from migrate.known.kinds import UNKNOWN, Model, ModeFlag, Place
+from migrate.known.kinds import UNKNOWN, ModeFlag, Model, Place
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.state import StateAccess
 from migrate.lowering.unit import ToldMode

@@ -142,7 +142,8 @@ class Layers(UserModules):
         for weight in layer.weights:
             if weight.asked in self.filling:
                 asked[weight.asked] = in_order_of(weight, self.filling[weight.asked])
-        for weight in layer.weights if call is None else linen.askable_weights(layer, call):
+        weights = layer.weights if call is None else linen.askable_weights(layer, call)
+        for weight in {one.asked: one for one in weights}.values():  # one for all rows of a recurrent network
             if weight.asked in asked and weight.initializer:
                 default = linen.initializer_default(weight.initializer, layer, call)
                 asked[weight.asked] = completed(asked[weight.asked], default)

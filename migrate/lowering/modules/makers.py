@@ -123,8 +123,8 @@ class MakerValues(Layers):
         return made.with_changes(func=cls)
 
     def maker_by_name(self, node: cst.Call) -> Value | None:
-        """`getattr(nn, name)`, `getattr(F, name)`, where a branch around, or what the modules of the class are made with,
-        says what the name may be; None for other calls."""
+        """`getattr(nn, name)`, `getattr(F, name)`, where a branch around, or what the modules of the class are made
+        with, says what the name may be; None for other calls."""
         if nodes.dotted(node.func) != "getattr" or len(node.args) != 2:
             return None
         owner, name = node.args[0].value, node.args[1].value
@@ -165,7 +165,8 @@ class MakerValues(Layers):
         if facts is None or self.context != "setup" or field not in set(facts.fields) - facts.rebinds:
             return []
         given = settings(self.script, self.cls, field)
-        return sorted(one for one in given if isinstance(one, str)) if all(isinstance(one, str) for one in given) else []
+        texts = sorted(one for one in given if isinstance(one, str))
+        return texts if len(texts) == len(given) else []
 
     def construct_made(self, node: cst.Call, callee: Value, kind: Makers) -> Value:
         """`norm_layer(width)`: one of the layers and classes that the value may be."""

@@ -197,6 +197,8 @@ class Statements(
         given = self.weight_filled(line, small)
         if given is None:
             given = self.weight_statement(line, small)
+        if given is None:
+            given = self.part_statement(small)
         if given is not None:
             return given
         parts = self.with_input_bound(small)
