@@ -346,6 +346,7 @@ INITIALIZERS: dict[str, tuple[str, str]] = {
     "zeros_": ("tensor", "nn.initializers.zeros"),
     "ones_": ("tensor", "nn.initializers.ones"),
     "constant_": ("tensor, val", "nn.initializers.constant({val})"),
+    "eye_": ("tensor", "lambda key, shape, dtype=jnp.float32: jnp.eye(*shape, dtype=dtype)"),
     "uniform_": (
         "tensor, a=0.0, b=1.0, generator=None",
         "lambda key, shape, dtype=jnp.float32: jax.random.uniform(key, shape, dtype, {a}, {b})",

@@ -12,7 +12,7 @@ def from_the_beginning(script: Script, cls: str, path: Sequence[str]) -> list[st
     """A path inside of a model with numbers of modules in a row from its beginning: of three, "blocks", "-1" is
     "blocks", "2". None where their number is not known."""
     found: list[str] = []
-    here: Node | None = ClassNode(cls)
+    here = _whole(script, cls)
     for key in path:
         row = _in_a_row(here)
         if key.startswith("-"):
@@ -26,10 +26,16 @@ def from_the_beginning(script: Script, cls: str, path: Sequence[str]) -> list[st
 
 def part_at(script: Script, cls: str, path: Sequence[str]) -> Node | None:
     """What a path inside of a model leads to; None where that is not known."""
-    here: Node | None = ClassNode(cls)
+    here = _whole(script, cls)
     for key in path:
         here = _inside(script, here, _in_a_row(here), key)
     return here
+
+
+def _whole(script: Script, cls: str) -> Node | None:
+    """What a model is: the row of layers that one without a class of its own is."""
+    facts = script.classes.get(cls)
+    return facts.children.get("", ClassNode(cls)) if facts is not None else ClassNode(cls)
 
 
 def _in_a_row(node: Node | None) -> list[Node] | None:

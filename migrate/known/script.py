@@ -69,6 +69,7 @@ class Script(ByRound):
     distributed: bool = False  # it was written for several processes
     copies: set[Place] = field(default_factory=set)  # those among them that start as copies of others
     initialized: set[Place] = field(default_factory=set)  # models that the script gives initial weights once made
+    weights_set: set[tuple[Place, str]] = field(default_factory=set)  # weights of them that it sets, maybe in part
     filled_by_hand: set[Place] = field(default_factory=set)  # models of which it fills a weight where it stands
     host_functions: set[str] = field(default_factory=set)  # functions that data loading calls: they stay torch
     clashing: dict[str, set[str]] = field(default_factory=dict)  # file -> names of its own that snippets need
@@ -361,11 +362,12 @@ class Script(ByRound):
             ):
                 continue
             seen.add(holder)
-            held = [inner for one in facts.children.values() for inner in classes_in(one)]
+            held = [inner for one in facts.children.values() for inner in classes_in(one)] + facts.bases
             if cls in held:
                 return holder
             waiting += held
-        return ""
+        alone = any(made == cls and place not in self.parameters_of for place, made in self.places.items())
+        return cls if alone else ""
 
     def _makers_of(self, facts: ClassFacts, cls: str) -> list[str]:
         """The classes of the models out of which a class takes its modules of another one, if it makes none itself."""

@@ -8,7 +8,7 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.facts import ClassFacts, FunctionFacts
-from migrate.known.kinds import Function, Items, Kind, Model, Module, Place
+from migrate.known.kinds import Function, Items, Kind, ModeFlag, Model, Module, Place
 from migrate.known.weight_kinds import OptimizerGroups, Selection
 from migrate.lowering.updates.region import MicroBatches, Region
 from migrate.manifest import Leaf
@@ -65,6 +65,14 @@ class Parts:
 
     def asked_weight(self, node: Expr) -> Value:
         """Lowers an expression that may be any weight of a model."""
+        raise NotImplementedError
+
+    def asked_mode(self, node: Expr) -> ModeFlag | None:
+        """Whether `model.training`, on the host, is asked for, and what it is; None for other expressions."""
+        raise NotImplementedError
+
+    def only_restores(self, name: str) -> bool:
+        """Whether a name of a mode is read for nothing but to put a model back into it."""
         raise NotImplementedError
 
     def leaf_of(self, node: Expr) -> tuple[Place, Leaf] | None:

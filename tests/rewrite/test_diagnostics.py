@@ -87,7 +87,11 @@ SOURCES: dict[str, tuple[str, str]] = {
         "        while x.sum() > 0:",
     ),
     "MIG401": (LOOP.replace("loss.backward()", "loss.backward(inputs=[x])"), "    loss = model(x).sum()"),
-    "MIG402": (HEAD + "model = Net()\nprint(model)\n", "model = Net()"),
+    "MIG402": (
+        HEAD + "class Pair(Net):\n    def forward(self, x, y):\n        return self.fc(x[y])\n\n\n"
+        "model = Pair()\nprint(model)\n",
+        "model = Pair()",
+    ),
     "MIG404": (
         LOOP.replace("optimizer = optim.SGD(model.parameters(), lr=0.1)", MAKE + "optimizer = make(model)[0]"),
         "    return [optim.SGD(model.parameters(), lr=0.1)]",
@@ -165,7 +169,10 @@ def test_code(code: str) -> None:
 
 @pytest.mark.parametrize(
     "use",
-    ["model = nn.Linear(3, 1)\nfor x in other.rows:\n    print(model(x[x > 0]))\n", "model = Net()\nprint(model)\n"],
+    [
+        "model = nn.Linear(3, 1)\nfor x in other.rows:\n    print(model(x[x > 0]))\n",
+        "model = nn.Bilinear(3, 2, 1)\nprint(model)\n",
+    ],
 )
 def test_weights_that_are_not_made_are_told_of_once(use: str) -> None:
     """Not where they are read as well."""

@@ -18,6 +18,7 @@ from migrate.known.facts import ClassFacts
 from migrate.known.kinds import UNKNOWN, Module, Number, SelfModule, Tensor, Tied
 from migrate.known.weight_kinds import LISTING
 from migrate.layers.layer import asked_name
+from migrate.layers.moves import Move, Permute
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.elements import children_of, named_child, only_option
 from migrate.lowering.initial.initializers_handed_down import HandedDown, Way
@@ -32,8 +33,10 @@ from migrate.lowering.initial.initializers_of_flax import (
     without_data,
 )
 from migrate.lowering.initial.initializing_functions import IN_ANY_CLASS
+from migrate.lowering.initial.layers_in_turn import stand_for, turns_of_layers
 from migrate.lowering.initial.names_of_rows import by_names_of_rows
 from migrate.lowering.modules.constructors import set_before
+from migrate.lowering.modules.layer_weights import in_order_of_flax
 from migrate.lowering.modules.module_weights import is_still
 from migrate.lowering.modules.tests_of_parts import TestsOfParts, parts_of
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -225,8 +228,9 @@ class InitialWeights(TestsOfParts, HandedDown):
         way = Way(facts, "self", UNKNOWN)
         if ("." in name or not path) and not self.conditions:
             way, path = self.weight_path(target)
-            whole = way.owner is facts and facts.askable.get(path)  # not one whose axes are in another order in Flax
-            made = self.starting_value(facts, name, value) if whole else None
+            moves = moves_of(way, path)
+            plain = way.owner is facts and path in facts.askable and all(isinstance(one, Permute) for one in moves)
+            made = self.starting_value(facts, name, value, moves) if plain else None
         if made is None:
             raise Unsupported("MIG204", f"`{nodes.code(node)}`")
         self.note_asked(way, path, made, node, nodes.dotted(without_data(target)) or "")
@@ -251,9 +255,9 @@ class InitialWeights(TestsOfParts, HandedDown):
         way.owner.found_stilled.add(path)
         return []
 
-    def starting_value(self, facts: ClassFacts, name: str, value: Expr) -> Expr | None:
+    def starting_value(self, facts: ClassFacts, name: str, value: Expr, moves: Sequence[Move] = ()) -> Expr | None:
         """The initialiser of a parameter that starts as an array, in terms of what the constructor has made before it;
-        None where it is made of anything else."""
+        None where it is made of anything else. `moves`: what Flax does to the order of torch's axes."""
         meant = {name: self.meaning(name) for name in usage.loads(value) if name in self.env.definitions}
         whole = nodes.substituted(value, meant)
         if _OF_INITIALIZERS & set(usage.loads(whole)):
@@ -267,7 +271,9 @@ class InitialWeights(TestsOfParts, HandedDown):
             return None
         self.restated |= meant.keys()
         cast = "" if isinstance(lowered.kind, Tensor) and lowered.kind.dtype == "float" else ".astype(dtype)"
-        return nodes.expression(f"lambda key, shape, dtype=jnp.float32: jnp.broadcast_to({{v}}, shape){cast}", v=made)
+        whole = nodes.call("jnp.broadcast_to", made, _torch_shape(moves))
+        text = f"lambda key, shape, dtype=jnp.float32: {{v}}{cast}"
+        return nodes.expression(text, v=in_order_of_flax(whole, moves))
 
     def weight_path(self, node: Expr) -> tuple[Way, str]:
         """Where the layer of a weight is made, and the path of the weight in the class that makes it."""
@@ -335,6 +341,9 @@ class InitialWeights(TestsOfParts, HandedDown):
             return self.parameters_loop(node, of=owner.removeprefix("self."))
         if self.context == "setup" and isinstance(node.iter, cst.Tuple | cst.List) and fills(self, node.body):
             return self.weights_in_turn(node, nodes.elements(node.iter))
+        turns = turns_of_layers(self, node)
+        if turns is not None:
+            return self.suite(stand_for(self, node, turns))
         if self.context in HOST_CONTEXTS:
             return self.initialising_modules(node)
         if self.context != "setup" or not isinstance(node.target, cst.Name):
@@ -395,6 +404,22 @@ def _asked_alone(kind: Module, weight: str) -> str:
     option = only_option(kind)
     known = [one.torch for one in option.weights] if isinstance(option, LayerNode) else []
     return asked_name(weight) if [one for one in known if asked_name(one) == asked_name(weight)] == [weight] else weight
+
+
+def moves_of(way: Way, path: str) -> Sequence[Move]:
+    """How Flax moves the axes of a weight, at its path where its layer is made."""
+    option, name = only_option(way.kind), path.rpartition(".")[2]
+    layer = TABLE.get(option.torch) if isinstance(option, LayerNode) else None
+    weights = layer.weights if layer is not None else ()
+    return next((one.moves for one in weights if name in (one.torch, one.asked)), ())
+
+
+def _torch_shape(moves: Sequence[Move]) -> Expr:
+    """The shape of a weight in torch, in terms of that in Flax."""
+    axes = next((one.axes for one in moves if isinstance(one, Permute)), ())
+    if axes in ((), (1, 0)):
+        return nodes.expression("shape[::-1]" if axes else "shape")
+    return nodes.tuple_of([nodes.expression(f"shape[{axes.index(axis)}]") for axis in range(len(axes))])
 
 
 _WITHOUT_GRADIENT = "torch.nn.Embedding"

@@ -143,14 +143,14 @@ class Initializers(ToldLayers):
         return found
 
     def classes_inside(self, facts: ClassFacts) -> list[ClassFacts]:
-        """A class and all classes of modules inside it."""
+        """A class and all classes of modules inside it, with those that they inherit from."""
         found: dict[str, ClassFacts] = {}
         pending = [facts.name]
         while pending:
             inner = self.script.classes.get(pending.pop())
             if inner is not None and inner.name not in found:
                 found[inner.name] = inner
-                pending += [name for node in inner.children.values() for name in classes_in(node)]
+                pending += [name for node in inner.children.values() for name in classes_in(node)] + inner.bases
         return list(found.values())
 
     def note_found(self, facts: ClassFacts, path: str, made: Expr, node: cst.CSTNode, switch: str = "") -> None:

@@ -40,6 +40,13 @@ def filling(scope: Scope, call: cst.Call) -> tuple[str, Expr] | None:
     return None
 
 
+def scaling(call: cst.Call) -> tuple[str, Expr] | None:
+    """The method that scales a weight by a number, and the weight: of `w.data.mul_(0.1)`; None of other calls."""
+    func = call.func
+    scales_it = isinstance(func, cst.Attribute) and func.attr.value in SCALING and len(call.args) == 1
+    return (func.attr.value, func.value) if scales_it and isinstance(func, cst.Attribute) else None
+
+
 def initializer_of(scope: Arguments, name: str, call: cst.Call, target: Expr) -> Expr:
     """What one function of `nn.init`, or a method like `weight.data.normal_()`, is in Flax."""
     entry = INITIALIZERS.get(name.removesuffix("_") + "_")
@@ -84,9 +91,9 @@ def scaled_so_far(method: str, number: Expr) -> Expr:
     return nodes.expression(f"lambda *args: {text}", n=nodes.parenthesized(number), x=nodes.name(_SO_FAR))
 
 
-def set_so_far(index: Sequence[cst.SubscriptElement], value: Expr, transposed: bool) -> Expr:
-    """The initial values that a weight has so far, with others in a part of it; see `completed`. The part is told in
-    torch's order of axes; `transposed`: Flax has the other one of two."""
+def set_so_far(index: Sequence[cst.SubscriptElement], method: str, value: Expr, transposed: bool) -> Expr:
+    """The initial values that a weight has so far, with a part of it changed by a method of `.at`; see `completed`. The
+    part is told in torch's order of axes; `transposed`: Flax has the other one of two."""
     number = nodes.literal(value) is not ... or isinstance(value, cst.UnaryOperation)
     swapped = transposed and number and len(index) < 3 and all(map(_is_plain_index, index))
     if swapped:
@@ -95,7 +102,7 @@ def set_so_far(index: Sequence[cst.SubscriptElement], value: Expr, transposed: b
     values = nodes.expression(f"{_SO_FAR}(*args)")
     values = nodes.transposed(values) if transposed and not swapped else values
     part = cst.Subscript(cst.Attribute(values, cst.Name("at")), list(index))
-    made: Expr = nodes.call(cst.Attribute(part, cst.Name("set")), value)
+    made: Expr = nodes.call(cst.Attribute(part, cst.Name(method)), value)
     made = nodes.transposed(made) if transposed and not swapped else made
     made = nodes.expression("lambda *args: {x}", x=made)
     if "shape" not in usage.loads(made):
@@ -116,7 +123,8 @@ class _Instead(cst.CSTTransformer):
 
 
 def _is_plain_index(element: cst.SubscriptElement) -> bool:
-    return isinstance(element.slice, cst.Slice) or not isinstance(element.slice.value, cst.Tuple | cst.List)
+    index = element.slice
+    return isinstance(index, cst.Slice) or not isinstance(cst.ensure_type(index, cst.Index).value, cst.Tuple | cst.List)
 
 
 def scales(made: Expr) -> bool:

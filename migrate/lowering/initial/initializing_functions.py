@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
+from migrate.known.constructed import ClassNode, LayerNode
 from migrate.known.facts import ClassFacts
 from migrate.known.kinds import Items, ModuleClass
 from migrate.known.qualified import spelled
@@ -19,7 +20,7 @@ from migrate.lowering.initial.initializers_of_flax import filling, fills, in_ord
 from migrate.lowering.initial.sizes_of_layers import by_shape
 from migrate.rules.rule import signature
 from migrate.syntax import nodes, suites, usage
-from migrate.syntax.nodes import Expr
+from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
 _NO_ATTRIBUTES = {"device", "dtype"}  # arguments of layers that they do not keep
@@ -50,6 +51,13 @@ def initializers_in(scope: Arguments, function: cst.FunctionDef, facts: ClassFac
     Raises Unsupported where the function does something that was not understood to a module of that class.
     """
     return _OfClass(scope, _module(function), facts).block(suites.suite_of(function.body.body))
+
+
+def taken_by(scope: Arguments, body: Sequence[Statement], module: str, node: LayerNode | ClassNode) -> list[Statement]:
+    """What is left of a block for one module, which it calls `module`: one side of each branch that asks for it."""
+    if isinstance(node, ClassNode):
+        return _OfClass(scope, module, scope.script.classes[node.cls]).taken(body)
+    return _OfLayer(scope, module, node.torch, Single()).taken(body)
 
 
 @dataclass(frozen=True)
@@ -119,6 +127,21 @@ class _Walk:
                 raise Unsupported("MIG204", f"{type(statement).__name__} in a function given to apply")
         return found
 
+    def taken(self, body: Sequence[Statement]) -> list[Statement]:
+        """The statements of a block that the module comes by, those of branches in their place."""
+        made: list[Statement] = []
+        for statement in body:
+            if isinstance(statement, cst.If):
+                sides = [suites.suite_of(statement.body.body), []]
+                if isinstance(statement.orelse, cst.If):
+                    sides[1] = [statement.orelse]
+                elif statement.orelse is not None:
+                    sides[1] = suites.suite_of(statement.orelse.body.body)
+                made += self.taken(sides[0 if self.test(statement.test) else 1])
+            else:
+                made.append(statement)
+        return made
+
     def branch(self, node: cst.If) -> dict[str, Expr]:
         """The branch that the module takes."""
         if self.test(node.test):
@@ -149,7 +172,8 @@ class _Walk:
         if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
             target = node.comparisons[0]
             path = nodes.dotted(node.left) or ""
-            if isinstance(target.operator, cst.Is | cst.IsNot) and nodes.is_literal(target.comparator, None):
+            own = path.startswith(f"{self.module}.")
+            if own and isinstance(target.operator, cst.Is | cst.IsNot) and nodes.is_literal(target.comparator, None):
                 return self.has(path.removeprefix(f"{self.module}.")) == isinstance(target.operator, cst.IsNot)
             if isinstance(target.operator, cst.Is | cst.IsNot) and path == self.module:
                 return self.is_one(target.comparator, node) == isinstance(target.operator, cst.Is)

@@ -13,12 +13,19 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
-from migrate.known.kinds import UNKNOWN
+from migrate.known.kinds import UNKNOWN, Number
 from migrate.known.qualified import file_of
+from migrate.known.states import PARAMS
 from migrate.layers.layer import any_copy, asked_name
 from migrate.layers.moves import Move
 from migrate.lowering.initial.initializers_handed_down import Way
-from migrate.lowering.initial.initializers_of_flax import completed, filling, initializer_of
+from migrate.lowering.initial.initializers_of_flax import (
+    completed,
+    filling,
+    initializer_of,
+    scaled_so_far,
+    scaling,
+)
 from migrate.lowering.initial.initializing_functions import IN_ANY_CLASS
 from migrate.lowering.initial.parts_filled import (
     PartsFilled,
@@ -66,7 +73,8 @@ class NamedWeights(PartsFilled, Selections):
             raise Unsupported("MIG204", f"`for {nodes.code(node.target)} in {nodes.code(node.iter)}` is not followed")
         asked: dict[_Maker, dict[str, _Asked | None]] = {}
         inside = f"{of}." if of else ""
-        for leaf in (one for one in weights_of(self.script, self.cls) if one.torch.startswith(inside)):
+        learnt = [one for one in weights_of(self.script, self.cls) if one.flax.startswith(f"{PARAMS}/")]
+        for leaf in (one for one in learnt if one.torch.startswith(inside)):
             name = leaf.torch.removeprefix(inside)
             told = [name.split(".", depth)[-1] for depth in range(name.count(".") if applied else 0, -1, -1)]
             bound: list[dict[str, object]] = [{names[0]: name, names[-1]: leaf} for name in told]
@@ -181,8 +189,11 @@ class NamedWeights(PartsFilled, Selections):
         """The initialiser of a weight, in the words of the class that makes it, or of the last one on the way that is
         given what it takes; and how far on the way that is."""
         found = filling(self, call)
+        made: Expr
         if self.filled_part(call) is not None:
             made = self.set_in_part(call, transposes(moves, call))
+        elif found is None:
+            made = self.scaled_weight(call)
         else:
             assert found is not None
             made = initializer_of(self, found[0], call, found[1])
@@ -201,6 +212,14 @@ class NamedWeights(PartsFilled, Selections):
             made = nodes.substituted(made, values)
             owner = facts
         return made, len(maker.classes) - 1
+
+    def scaled_weight(self, call: cst.Call) -> Expr:
+        """The initialiser of a weight that a call scales."""
+        found = scaling(call)
+        by = self.expr(call.args[0].value) if found is not None else None
+        if found is None or by is None or not isinstance(by.kind, Number):
+            raise Unsupported("MIG204", f"`{nodes.code(call)}`")
+        return scaled_so_far(found[0], by.node)
 
     def makers(
         self, cls: str, keys: list[str], classes: tuple[str, ...], held: tuple[str, ...] = ()

@@ -6,19 +6,16 @@ The initialiser is that which the weight has so far, with the part set in what i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import libcst as cst
 
 from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.known.constructed import LayerNode
 from migrate.known.kinds import Number, Tensor
 from migrate.layers.moves import Move, Permute
-from migrate.layers.table import TABLE
-from migrate.lowering.expressions.elements import only_option
-from migrate.lowering.initial.initial_weights import InitialWeights
-from migrate.lowering.initial.initializers_handed_down import Way
-from migrate.lowering.initial.initializers_of_flax import filling, set_so_far, without_data
+from migrate.lowering.initial.initial_weights import InitialWeights, moves_of
+from migrate.lowering.initial.initializers_of_flax import SCALING, filling, set_so_far, without_data
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr, Statement
 
@@ -31,24 +28,46 @@ class PartsFilled(InitialWeights):
     def part_statement(self, small: cst.BaseSmallStatement) -> list[Statement] | None:
         """Lowers a statement of a constructor that sets a part of a weight; None for any other."""
         call = part_filled(small) if self.context == "setup" else None
+        if call is not None and isinstance(small, cst.AugAssign) and self._is_weight(small.target):
+            return self.changed_whole(call, small.target)
         target = None if call is None else weight_in_part(self.filled_part(call))
         if call is None or target is None or not (nodes.dotted(target) or "").startswith("self."):
             return None
         if "." not in (nodes.dotted(target) or "").removeprefix("self.") and not self._is_parameter(target):
             return None
         way, path = self.weight_path(target)
-        moved = transposes(_moves_of(way, path), call)
+        moved = transposes(moves_of(way, path), call)
         made = self.in_terms_of_fields(self.set_in_part(self.without_variables(call), moved), call, path)
         self.note_asked(way, path, made, call, nodes.dotted(target) or "")
         return []
+
+    def changed_whole(self, call: cst.Call, target: Expr) -> list[Statement]:
+        """`self.fc.weight *= 0.1`."""
+        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        bare = without_data(target)
+        made = self.scale(method, call, cst.Attribute(bare, cst.Name("data"))) if method in SCALING else None
+        if made is None:
+            raise Unsupported("MIG204", f"`{nodes.code(call)}`")
+        return made
+
+    def _is_weight(self, target: Expr) -> bool:
+        """Whether an expression is a weight of a layer that the constructor has made."""
+        bare = without_data(target)
+        if not isinstance(bare, cst.Attribute) or (nodes.dotted(bare) or "").count(".") < 2:
+            return False
+        with suppress(Unsupported):
+            way, path = self.weight_path(bare)
+            return path in way.owner.askable
+        return False
 
     def _is_parameter(self, target: Expr) -> bool:
         return (nodes.dotted(target) or "").removeprefix("self.") in self.script.classes[self.cls].parameters
 
     def filled_part(self, call: cst.Call) -> Expr | None:
         """The part of a weight that a call fills with one value or a tensor; None of other calls."""
-        copies = isinstance(call.func, cst.Attribute) and call.func.attr.value == "copy_" and len(call.args) == 1
-        found = ("", call.func.value) if copies and isinstance(call.func, cst.Attribute) else filling(self, call)
+        func = call.func
+        changes = isinstance(func, cst.Attribute) and func.attr.value in _CHANGING and len(call.args) == 1
+        found = ("", func.value) if changes and isinstance(func, cst.Attribute) else filling(self, call)
         return found[1] if found is not None and isinstance(found[1], cst.Subscript) else None
 
     def without_variables(self, call: cst.Call) -> cst.Call:
@@ -76,15 +95,9 @@ class PartsFilled(InitialWeights):
         if not isinstance(value.kind, Number | Tensor):
             raise Unsupported("MIG204", f"`{nodes.code(call)}`: {nodes.code(given[0])} is not known to be a tensor")
         index = [element.visit(_OwnLength(weight_in_part(part))) for element in part.slice]
-        return set_so_far([one for one in index if isinstance(one, cst.SubscriptElement)], layouts.first(value), moved)
-
-
-def _moves_of(way: Way, path: str) -> Sequence[Move]:
-    """How Flax moves the axes of a weight, at its path where its layer is made."""
-    option, name = only_option(way.kind), path.rpartition(".")[2]
-    layer = TABLE.get(option.torch) if isinstance(option, LayerNode) else None
-    weights = layer.weights if layer is not None else ()
-    return next((one.moves for one in weights if name in (one.torch, one.asked)), ())
+        plain = [one for one in index if isinstance(one, cst.SubscriptElement)]
+        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        return set_so_far(plain, _CHANGING.get(method, "set"), layouts.first(value), moved)
 
 
 def transposes(moves: Sequence[Move], call: cst.Call) -> bool:
@@ -94,6 +107,8 @@ def transposes(moves: Sequence[Move], call: cst.Call) -> bool:
     return bool(moves)
 
 
+# Methods that change a tensor in place by another one, and what they are of `.at`.
+_CHANGING = {"copy_": "set", "mul_": "multiply", "div_": "divide", "add_": "add", "sub_": "subtract"}
 _VALUES: Mapping[str, Expr] = {
     "": cst.Integer("0"),
     "constant": cst.Integer("0"),
@@ -109,7 +124,16 @@ def part_filled(small: cst.BaseSmallStatement) -> cst.Call | None:
     target = small.targets[0].target if isinstance(small, cst.Assign) and len(small.targets) == 1 else None
     if isinstance(small, cst.Assign) and isinstance(target, cst.Subscript):
         return nodes.method(target, "copy_", small.value)
-    return None
+    method = _AUGMENTED.get(type(small.operator)) if isinstance(small, cst.AugAssign) else None
+    return nodes.method(small.target, method, small.value) if method and isinstance(small, cst.AugAssign) else None
+
+
+_AUGMENTED: Mapping[type[cst.BaseAugOp], str] = {
+    cst.MultiplyAssign: "mul_",
+    cst.DivideAssign: "div_",
+    cst.AddAssign: "add_",
+    cst.SubtractAssign: "sub_",
+}
 
 
 def weight_in_part(part: Expr | None) -> Expr | None:

@@ -44,7 +44,8 @@ class Functions(PartsOfOthers, HostInitializers, HandedOver, Initialisation, Use
     def defined_there(self, node: cst.FunctionDef) -> list[Statement]:
         """What the definition of a function becomes; nothing where what it does is said elsewhere."""
         qualname = inside(self.scope, node.name.value)
-        if qualname in self.script.initialisers | self.script.written_out and is_module(self.scope):
+        elsewhere = qualname in self.script.written_out and is_module(self.scope)
+        if elsewhere or qualname in self.script.initialisers & self.script.functions.keys():
             self.script.functions[qualname].node = node
             self.env.kinds[node.name.value] = Function(qualname)
             return []  # what it does is in the constructors of the layers, or in the steps of optimizers

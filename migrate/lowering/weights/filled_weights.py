@@ -7,7 +7,7 @@ import libcst as cst
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import Place
 from migrate.layers.moves import Permute
-from migrate.lowering.initial.initializers_of_flax import filling, outputs_first
+from migrate.lowering.initial.initializers_of_flax import filling, outputs_first, scaling
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.weights.set_weights import SetWeights
 from migrate.manifest import Leaf
@@ -22,18 +22,25 @@ class FilledWeights(SetWeights):
     def weight_filled(self, line: cst.SimpleStatementLine, small: cst.BaseSmallStatement) -> list[Statement] | None:
         """Lowers such a statement; None for any other."""
         call = small.value if isinstance(small, cst.Expr) and isinstance(small.value, cst.Call) else None
-        filled = filling(self, call) if call is not None and self.context in HOST_CONTEXTS else None
+        here = call is not None and self.context in HOST_CONTEXTS
+        scaled = scaling(call) if call is not None and here and not self.loops else None
+        filled = scaled or (filling(self, call) if call is not None and here else None)
         found = self.leaf_of(filled[1]) if filled is not None else None
         if call is None or filled is None or found is None:
             return None
         (name, target), (place, leaf) = filled, found
+        in_turn = (self.root(place), leaf.torch) in self.script.weights_set  # what was set before is filled again
         try:
-            if place not in self.script.filled_by_hand and self.layer_fills(call, place, leaf):
+            if scaled is not None and in_turn:
+                raise Unsupported("MIG204", f"{nodes.code(target)} is changed after its module was made")
+            if not in_turn and place not in self.script.filled_by_hand and self.layer_fills(call, place, leaf):
                 return []
         except Unsupported:
-            if self.set_leaf(target) is None or self._has_new_parts(place):
+            if scaled is not None or self.set_leaf(target) is None or self._has_new_parts(place):
                 raise
             self.script.filled_by_hand |= self.roots(place)
+        if scaled is not None:
+            return None
         return self._filled_here(line, call, self.initializer_told(call, name, target), place, leaf)
 
     def _has_new_parts(self, place: Place) -> bool:

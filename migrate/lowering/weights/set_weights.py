@@ -35,6 +35,10 @@ class SetWeights(WeightValues):
                 return self.part_of_weight_set(line, small, target)
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute() as target)], value=value):
                 return self.weight_assigned(line, target, value)
+            case cst.Expr(value=cst.Call(func=cst.Attribute(value=cst.Subscript() as target, attr=method), args=args)):
+                value = args[0].value if args else cst.Integer("0")
+                set_ = cst.Assign([nodes.target(target)], value)
+                return self.part_of_weight_set(line, set_, target) if method.value in _SETTING else None
             case cst.Expr(value=cst.Call(func=cst.Attribute(value=target, attr=cst.Name("copy_")), args=[arg])):
                 return self.weight_copied(line, target, arg.value)
             case cst.Expr(value=cst.Call(func=cst.Attribute(value=target, attr=method), args=args)):
@@ -141,6 +145,7 @@ class SetWeights(WeightValues):
 
     def set_moved(self, line: cst.SimpleStatementLine, place: Place, leaf: Leaf, moved: Expr) -> list[Statement]:
         """The statement that puts a weight among the others: into the dict, where nobody else has that yet."""
+        self.script.weights_set.add((self.root(place), leaf.torch))
         keys, fresh = leaf.flax.split("/")[1:], place in self.untouched and not self.loops
         params = self.read(State(PARAMS, place))
         if fresh:
@@ -152,6 +157,7 @@ class SetWeights(WeightValues):
 
 
 _PARAMETER = "torch.nn.Parameter"
+_SETTING = ("fill_", "zero_", "copy_")
 _BOUNDING = ("clamp_", "clamp_min_", "clamp_max_", "clip_")  # run again, they change nothing
 _CHANGING = ("mul_", "div_", "add_", "sub_")
 

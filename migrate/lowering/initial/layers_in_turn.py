@@ -1,0 +1,75 @@
+"""Loops over the layers of a row that fill their weights: `for m in self.net: if isinstance(m, nn.Linear): ...`.
+
+Each turn stands for itself: what the tests ask of the layer is known. Of a row whose length a field tells the loop
+stays, where all layers are of one sort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate.known.constructed import ClassNode, LayerNode, ListNode, Node
+from migrate.known.kinds import Model, Module
+from migrate.known.numbered_parts import part_at
+from migrate.lowering.expressions.arguments import Arguments
+from migrate.lowering.expressions.elements import children_of, only_option
+from migrate.lowering.initial.initializers_of_flax import fills
+from migrate.lowering.initial.initializing_functions import taken_by
+from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.syntax import nodes, suites
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
+
+
+def turns_of_layers(scope: Arguments, node: cst.For) -> list[Statement] | None:
+    """What stands for such a loop; None for others."""
+    target, body = node.target, suites.suite_of(node.body.body)
+    if not isinstance(target, cst.Name) or node.orelse is not None or not fills(scope, node.body):
+        return None
+    over = node.iter
+    if isinstance(over, cst.Call) and isinstance(over.func, cst.Attribute) and over.func.attr.value == "children":
+        over = over.func.value
+    row = _row(scope, over)
+    tested = any(True for _ in every(node.body, (cst.If, cst.IfExp))) or over is not node.iter
+    if row is None or not (tested or scope.context in HOST_CONTEXTS) or any(map(suites.leaves_loop, body)):
+        return None
+    children = [one for one in children_of(row) if isinstance(one, LayerNode | ClassNode)]
+    if not children or len(children) < len(children_of(row)):
+        return None
+    sides = [taken_by(scope, body, target.value, child) for child in children]
+    if not row.dynamic:
+        parts = [nodes.expression(f"{{row}}[{number}]", row=over) for number in range(len(children))]
+        pairs = zip(parts, sides, strict=True)
+        return [nodes.substituted(one, {target.value: part}) for part, side in pairs for one in side]
+    if len(set(children)) > 1:
+        return None
+    return [node.with_changes(iter=over, body=suites.block(sides[0]))] if sides[0] else []
+
+
+def _row(scope: Arguments, node: Expr) -> ListNode | None:
+    """The row of modules that an expression of a constructor, or of the script, stands for."""
+    found: Node | None = None
+    if scope.context == "setup":
+        kind = scope.expr(node).kind if (nodes.dotted(node) or "").startswith("self.") else None
+        found = only_option(kind) if isinstance(kind, Module) else None
+    elif scope.context in HOST_CONTEXTS:
+        names: list[str] = []
+        inner = node
+        while isinstance(inner, cst.Attribute) and not isinstance(scope.kind_of(inner), Model):
+            names.insert(0, inner.attr.value)
+            inner = inner.value
+        kind = scope.kind_of(inner)
+        found = part_at(scope.script, kind.cls, names) if isinstance(kind, Model) else None
+    return found if isinstance(found, ListNode) and not found.keys and not found.named else None
+
+
+def stand_for(scope: Arguments, node: cst.For, turns: Sequence[Statement]) -> Sequence[Statement]:
+    """The turns, as statements of the file that stand where the loop does: the same ones in each round."""
+    key = (node, "layers")
+    if key not in scope.unit.unrolled:
+        scope.unit.unrolled[key] = list(turns)
+        for one in scope.unit.unrolled[key]:
+            scope.unit.stands_for(one, node)
+    return scope.unit.unrolled[key]

@@ -1,0 +1,165 @@
+"""Functions that fill weights as further arguments say: `init_net(net, "xavier", gain=0.02)`.
+
+What a function does to a layer is worked out where it is given to `apply`, or called with a model. So the input is
+taken as if it had a function without such arguments for each of the settings that the file calls it with, with one
+side of the branches that they decide.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from migrate.lowering.plainer.body_at_call import given_to
+from migrate.lowering.plainer.copied_input import Edits
+from migrate.lowering.rounds import Input
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.imported import imported_names
+from migrate.syntax.mentions import mentions
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.reckoning import reckoned
+from migrate.syntax.walking import every
+
+_CONSTANTS = {"None": None, "True": True, "False": False}
+_FILLING = re.compile(r"\binit\.\w+_\(|\.(normal_|uniform_|zero_|fill_)\(")
+
+
+def with_initialisers_told(inputs: Sequence[Input]) -> list[Input]:
+    """The files of a project with such functions."""
+    return [_told(one) if _FILLING.search(one.source.text) else one for one in inputs]
+
+
+def _told(one: Input) -> Input:
+    module, edits = one.source.module, Edits()
+    taken = {name.value for name in every(module, cst.Name)}
+    fixed = set(imported_names(module)) | _CONSTANTS.keys()
+    for function in suites.suite_of(module.body):
+        if not isinstance(function, cst.FunctionDef) or not _FILLING.search(nodes.code(function.body)):
+            continue
+        uses = _uses(module, function, fixed)
+        if not uses:
+            continue
+        made: dict[str, cst.FunctionDef] = {}
+        for use in uses:
+            label = " ".join(f"{name}={nodes.code(value)}" for name, value in sorted(use.settings.items()))
+            if label not in made:
+                name = function.name.value if not made else usage.unused_name(function.name.value, taken)
+                taken.add(name)
+                made[label] = _settled(function, use.settings, name)
+            edits.parts[use.node] = use.instead(made[label].name.value)
+        edits.instead[function] = list(made.values())
+    return one.edited(edits) if edits else one
+
+
+@dataclass(frozen=True)
+class _Use:
+    """An expression that uses a function with settings, and what of its arguments is left, if it is called there:
+    `partial(init, std=0.02)` and `make_init(0.02)` give a function."""
+
+    node: Expr
+    settings: dict[str, Expr]
+    left: list[cst.Arg] | None
+
+    def instead(self, name: str) -> Expr:
+        return nodes.name(name) if self.left is None else cst.Call(nodes.name(name), self.left)
+
+
+def _uses(module: cst.Module, function: cst.FunctionDef, fixed: set[str]) -> list[_Use]:
+    """The uses of a function with settings; none where one of its mentions is anything else."""
+    name, params = function.name.value, function.params
+    plain = isinstance(params.star_arg, cst.Param) or params.star_kwarg is not None or params.posonly_params
+    if plain or function.decorators or len([*params.params, *params.kwonly_params]) < 2 - bool(_returned(function)):
+        return []
+    found: list[_Use] = []
+    named: set[cst.CSTNode] = {function.name}
+    for call in every(module, cst.Call):
+        if isinstance(call.func, cst.Name) and call.func.value == name:
+            use = _call(call, function, fixed)
+            named.add(call.func)
+        elif nodes.code(call.func) in ("partial", "functools.partial") and nodes.code(call.args[0].value) == name:
+            use = _partial(call, function, fixed)
+            named.add(call.args[0].value)
+        else:
+            continue
+        if use is None:
+            return []
+        found.append(use)
+    kept = {tuple(sorted(use.settings)) for use in found}
+    bound = set(usage.stores(function.body)) & {one for names in kept for one in names}
+    return [] if len(kept) != 1 or kept == {()} or bound or mentions(module, name, named) else found
+
+
+def _call(call: cst.Call, function: cst.FunctionDef, fixed: set[str]) -> _Use | None:
+    given = given_to(function, call, method=False)
+    if given is None:
+        return None
+    settings = {name: value for name, value in given.items() if _is_fixed(value, fixed)}
+    if _returned(function) is not None:
+        return _Use(call, settings, None) if len(settings) == len(given) else None
+    return _Use(call, settings, [cst.Arg(value) for name, value in given.items() if name not in settings])
+
+
+def _partial(call: cst.Call, function: cst.FunctionDef, fixed: set[str]) -> _Use | None:
+    """`partial(init, std=0.02)`, which is then given the module alone."""
+    params = [*function.params.params, *function.params.kwonly_params]
+    given = {one.name.value: one.default for one in params if one.default is not None}
+    given |= {arg.keyword.value: arg.value for arg in call.args[1:] if arg.keyword is not None}
+    whole = all(arg.keyword is not None for arg in call.args[1:]) and len(given) == len(params) - 1
+    return _Use(call, given, None) if whole and all(_is_fixed(one, fixed) for one in given.values()) else None
+
+
+def _is_fixed(value: Expr, fixed: set[str]) -> bool:
+    """Whether an expression means the same everywhere in the file."""
+    return set(usage.loads(value)) <= fixed
+
+
+def _returned(function: cst.FunctionDef) -> cst.FunctionDef | None:
+    """The function inside that a function makes and gives, and does no more; None of other functions."""
+    body = suites.below_docstring(function)
+    inner, last = (body[0], suites.alone(body[1])) if len(body) == 2 else (None, None)
+    if not isinstance(inner, cst.FunctionDef) or not isinstance(last, cst.Return) or last.value is None:
+        return None
+    return inner if nodes.code(last.value) == inner.name.value else None
+
+
+def _settled(function: cst.FunctionDef, settings: dict[str, Expr], name: str) -> cst.FunctionDef:
+    """A function without some arguments."""
+    values = {key: nodes.parenthesized(value) for key, value in settings.items()}
+    inner = _returned(function)
+    body = nodes.substituted((inner or function).body, values).deep_clone()
+    params = (inner or function).params
+    left = nodes.separated([one.with_changes(default=None) for one in params.params if one.name.value not in settings])
+    return function.with_changes(
+        name=cst.Name(name),
+        params=cst.Parameters([one.deep_clone() for one in left]),
+        body=body.with_changes(body=_one_side(suites.suite_of(body.body))),
+    )
+
+
+def _one_side(body: Sequence[Statement]) -> list[Statement]:
+    """Statements without the branches that constants decide."""
+    made: list[Statement] = []
+    for statement in body:
+        told = reckoned(statement.test, _CONSTANTS) if isinstance(statement, cst.If) else ...
+        if isinstance(statement, cst.If) and told is not ...:
+            made += _one_side(suites.sides(statement)[0 if told else 1])
+        elif isinstance(statement, cst.If | cst.For | cst.FunctionDef | cst.With):
+            made.append(_inside(statement))
+        else:
+            made.append(statement)
+    return made
+
+
+def _inside(statement: cst.If | cst.For | cst.FunctionDef | cst.With) -> Statement:
+    """The same inside of a statement."""
+    inner = _one_side(suites.suite_of(statement.body.body)) or [nodes.statement("pass")]
+    made = statement.with_changes(body=suites.block_of(statement.body, inner))
+    if not isinstance(made, cst.If) or made.orelse is None:
+        return made
+    rest = _one_side([made.orelse] if isinstance(made.orelse, cst.If) else suites.suite_of(made.orelse.body.body))
+    if len(rest) == 1 and isinstance(rest[0], cst.If):
+        return made.with_changes(orelse=rest[0])
+    return made.with_changes(orelse=cst.Else(suites.block(rest)) if rest else None)
