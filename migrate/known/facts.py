@@ -97,6 +97,8 @@ class FunctionFacts(ByRound):
     owner: str = ""  # the enclosing function or class
     params: dict[str, Kind] = field(default_factory=dict)  # over all calls of the round before
     found_params: dict[str, Kind] = field(default_factory=dict)
+    handed_up: dict[str, Kind] = field(default_factory=dict)  # the same of calls by methods that override it
+    found_handed_up: dict[str, Kind] = field(default_factory=dict)
     given: dict[str, bool] = field(default_factory=dict)  # parameters -> whether no caller keeps what it passes
     found_given: dict[str, bool] = field(default_factory=dict)
     # what a method of a module is given that has a path, `args.ratio`: the scope of the call, the path, the parameter
@@ -159,6 +161,10 @@ class FunctionFacts(ByRound):
     traced: bool = False  # called from what jit traces
     found_traced: bool = False
     asks_numbers: bool = field(default=False, metadata=IN_ONE_ROUND)  # of tensors, which jit has as arrays
+
+    def kind_given(self, name: str) -> Kind:
+        """What a parameter is over all calls, those of methods that override this one among them."""
+        return join(self.params.get(name, Never()), self.handed_up.get(name, Never()))
 
     @property
     def models_run(self) -> set[Place]:

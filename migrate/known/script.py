@@ -17,6 +17,7 @@ from migrate.known.qualified import is_chosen, options
 from migrate.known.saved import OptaxChain, SavedEntry
 from migrate.known.states import State
 from migrate.optimizers import OptimizerEntry
+from migrate.syntax import usage
 from migrate.syntax.changing import ObjectClasses
 from migrate.syntax.nodes import Expr
 
@@ -322,6 +323,15 @@ class Script(ByRound):
         that no other class inherits from."""
         found = [facts for facts in self.classes.values() if cls in self._line(facts.name)[1:]]
         return [one for one in found if self.times_made(one.name)] or [one for one in found if not one.inherited]
+
+    def maker_of(self, cls: str, attribute: str) -> str:
+        """The class whose constructor makes a part of a module: the class itself, or one that it inherits from and that
+        nothing else is made of."""
+        line = [(one, self.classes[one].node) for one in self._line(cls) if one in self.classes]
+        sets = (one for one, node in line if node is not None and attribute in usage.attributes_set(node))
+        made = next(sets, cls)
+        alone = made == cls or (self.only_base(made) and [one.name for one in self.heirs(made)] == [cls])
+        return made if alone else cls
 
     def _line(self, cls: str) -> list[str]:
         """A class, and those that it inherits from."""

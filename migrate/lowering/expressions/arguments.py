@@ -66,8 +66,11 @@ class Arguments(StateAccess):
         unknown = self.script.tensors_listed and any(type(one) is Kind for one in kinds_in(kind))
         return with_snippets(self, nodes.call("with_numbers", data), ["with_numbers"]) if unknown else data
 
-    def pass_kinds(self, facts: FunctionFacts, args: Sequence[cst.Arg], values: Sequence[Value]) -> None:
-        """Notes what the parameters of a method are called with: after `self`, which a static method has not."""
+    def pass_kinds(
+        self, facts: FunctionFacts, args: Sequence[cst.Arg], values: Sequence[Value], upwards: bool = False
+    ) -> None:
+        """Notes what the parameters of a method are called with: after `self`, which a static method has not.
+        `upwards`: by a method that overrides it, which is called with other things itself."""
         names = facts.parameter_names[0 if "staticmethod" in facts.decorators else 1 :]
         given = argument_names(args, names)
         if not any(arg.star for arg in args):
@@ -75,7 +78,7 @@ class Arguments(StateAccess):
             facts.found_omitted |= nothing - set(given)
         for name, arg, value in zip(given, args, values, strict=True):
             if name:
-                merge(facts.found_params, name, value.kind)
+                merge(facts.found_handed_up if upwards else facts.found_params, name, value.kind)
                 path = nodes.dotted(arg.value)
                 if path is not None and not isinstance(value.kind, Tensor):
                     facts.given_paths.add((self.scope, path, name))

@@ -298,7 +298,8 @@ class InitialWeights(TestsOfParts, HandedDown):
             if isinstance(self.expr(node.value).kind, SelfModule):
                 kind = self.expr(node).kind
                 own = kind.layer if isinstance(kind, Tied) else kind
-                return self.inside_class(Way(facts, f"self.{node.attr.value}", own))
+                maker = self.script.classes[self.script.maker_of(self.cls, node.attr.value)]
+                return self.inside_class(Way(maker, f"self.{node.attr.value}", own))
             return self.part_of_module(self.module_path(node.value), node)
         if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
             way = self.module_path(node.value)

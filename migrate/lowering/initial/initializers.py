@@ -119,7 +119,7 @@ class Initializers(ToldLayers):
             return
         other = self.script.held_as_it_is(inner.name)
         if other:
-            held = f"{spelled(other)} holds {spelled(inner.name)}, too, and leaves its {torch} as torch makes it"
+            held = f"modules of {spelled(other)} have the {torch} of {spelled(inner.name)}, too, as torch makes it"
             raise Unsupported("MIG204", f"initial weights in {spelled(facts.name)}: {held}")
 
     @staticmethod

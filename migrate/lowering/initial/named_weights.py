@@ -225,7 +225,8 @@ class NamedWeights(PartsFilled, Selections):
         self, cls: str, keys: list[str], classes: tuple[str, ...], held: tuple[str, ...] = ()
     ) -> Iterator[_Maker]:
         """The places where a weight is made, by its name in torch."""
-        facts = self.script.classes[cls]
+        maker = self.script.maker_of(cls, keys[0])
+        facts, classes = self.script.classes[maker], classes if maker == cls else (*classes[:-1], maker)
         if "" in facts.children:  # a model without a class of its own
             yield from self.makers_in(facts.children[""], "self", keys, classes, held)
         elif keys[0] in facts.children:

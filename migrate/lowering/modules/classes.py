@@ -368,7 +368,7 @@ class Classes(
                 continue
             merge(function.found_params, parameter.name.value, inner.annotated_maker(parameter.annotation))
             kind = _parameter_kind(function, parameter, name)
-            if kind is UNKNOWN and isinstance(function.params.get(parameter.name.value, Never()), Never):
+            if kind is UNKNOWN and isinstance(function.kind_given(parameter.name.value), Never):
                 kind = self.taken_by_torch(node, parameter.name.value)  # nothing that was read calls the method
             inner.env.kinds[parameter.name.value] = kind
             if not function.given.get(parameter.name.value):
@@ -398,7 +398,7 @@ def _with_self(method: cst.FunctionDef) -> cst.FunctionDef:
 def _parameter_kind(function: FunctionFacts, parameter: cst.Param, method: str) -> Kind:
     """What a method's parameter holds: what it is called with; for `forward`, a tensor unless something says
     otherwise."""
-    known = function.params.get(parameter.name.value, Never())
+    known = function.kind_given(parameter.name.value)
     if isinstance(known, Tensor) and parameter.name.value in function.omitted:
         known = replace(known, optional=True)
     annotation = nodes.annotation(parameter)

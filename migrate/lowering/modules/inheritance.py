@@ -97,7 +97,7 @@ class Inheritance(Arguments):
         if function is None or method == "__init__":
             return Value(node.with_changes(args=self.plain_args(node.args)))
         values = [self.array(arg.value) for arg in node.args]
-        self.pass_kinds(function, node.args, values)
+        self.pass_kinds(function, node.args, values, upwards=True)
         called = func.with_changes(attr=cst.Name("__call__")) if method == "forward" else func
         return Value(node.with_changes(func=called, args=placed(node.args, values)), function.result)
 

@@ -18,7 +18,7 @@ from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.imported import imported_names
-from migrate.syntax.mentions import mentions
+from migrate.syntax.mentions import by_itself
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.reckoning import reckoned
 from migrate.syntax.walking import every
@@ -75,9 +75,14 @@ def _uses(module: cst.Module, function: cst.FunctionDef, fixed: set[str]) -> lis
         return []
     found: list[_Use] = []
     named: set[cst.CSTNode] = {function.name}
-    for call in every(module, cst.Call):
+    for node in every(module, (cst.Lambda, cst.Call)):
+        call = node.body if isinstance(node, cst.Lambda) else node
+        if not isinstance(call, cst.Call) or call.func in named:
+            continue
         if isinstance(call.func, cst.Name) and call.func.value == name:
             use = _call(call, function, fixed)
+            if isinstance(node, cst.Lambda) and use is not None:
+                use = _Use(node, use.settings, None) if _hands_on(node, use.left) else None
             named.add(call.func)
         elif nodes.code(call.func) in ("partial", "functools.partial") and nodes.code(call.args[0].value) == name:
             use = _partial(call, function, fixed)
@@ -89,7 +94,14 @@ def _uses(module: cst.Module, function: cst.FunctionDef, fixed: set[str]) -> lis
         found.append(use)
     kept = {tuple(sorted(use.settings)) for use in found}
     bound = set(usage.stores(function.body)) & {one for names in kept for one in names}
-    return [] if len(kept) != 1 or kept == {()} or bound or mentions(module, name, named) else found
+    others = [one for one in by_itself(module, name) if one not in named]
+    return [] if len(kept) != 1 or kept == {()} or bound or others else found
+
+
+def _hands_on(node: cst.Lambda, left: Sequence[cst.Arg] | None) -> bool:
+    """Whether a lambda gives a call what it is given, `lambda m: init(m, 0.02)`. `left`: the other arguments."""
+    params = [one.name.value for one in node.params.params]
+    return left is not None and len(params) == 1 and [nodes.code(arg.value) for arg in left] == params
 
 
 def _call(call: cst.Call, function: cst.FunctionDef, fixed: set[str]) -> _Use | None:

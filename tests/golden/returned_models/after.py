@@ -195,7 +195,6 @@ def train(
 
 
 def show_classes(model, model_params, model_batch_stats):
-    was_training = model.training
     for inputs, labels in data:
         print(eval_step(model, model_params, model_batch_stats, inputs).argmax(axis=1))
 

@@ -16,3 +16,6 @@ def torch_init(fan_in, **initializers):
 
 
 frozen = nn.Sequential([nn.Dense(6, **torch_init(fan_in=6))])
+key = jax.random.key(0)
+key, subkey = jax.random.split(key)
+frozen_params = frozen.init(subkey, jnp.zeros((1, 6)))["params"]
