@@ -475,7 +475,8 @@ def join(a: Kind, b: Kind) -> Kind:
             return a
         if type(a) is bottom:
             return b
-    a, b = (Number() if isinstance(one, ModeFlag) else one for one in (a, b))
+    if isinstance(a, ModeFlag) or isinstance(b, ModeFlag):
+        return join(*(Number() if isinstance(one, ModeFlag) else one for one in (a, b)))
     for one, other in ((a, b), (b, a)):
         if isinstance(one, Unpassed) and isinstance(other, Number):
             return other

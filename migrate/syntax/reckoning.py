@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Mapping
 
 from migrate.syntax import nodes, usage
@@ -19,7 +20,9 @@ def reckoned(node: Expr, values: Mapping[str, object]) -> object:
     if not is_reckoned(node) or not set(usage.loads(node)) <= values.keys():
         return ...
     try:
-        return eval(nodes.code(node), {"__builtins__": {}}, dict(values))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # `0.5 is None`, of constants that stand for names
+            return eval(nodes.code(node), {"__builtins__": {}}, dict(values))
     except (TypeError, ArithmeticError):  # the program would end here
         return ...
 

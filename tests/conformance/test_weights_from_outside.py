@@ -170,7 +170,7 @@ AGAIN = """for fold in range(2):
 REFUSED = {
     "in a loop, where it was made before": "for fold in range(2):\n    net.apply(every)",
     "in terms of itself": "net.fc.weight.data *= 0.5",
-    "in terms of itself, in a loop": "for _ in range(2):\n    net.fc.weight.data.mul_(0.5)\n    net.fc.weight.data.relu_()",
+    "in terms of itself, in a loop": "for _ in range(2):\n    net.fc.weight.data.relu_()",
     "one layer of several": "init.orthogonal_(net.rnn.weight_hh_l0)",
     "some of the layers alone": (
         "for name, p in net.named_parameters():\n    if '_l0' in name:\n        nn.init.zeros_(p)"

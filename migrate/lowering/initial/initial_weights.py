@@ -289,7 +289,6 @@ class InitialWeights(TestsOfParts, HandedDown):
 
     def module_path(self, node: Expr) -> Way:
         """Where a module is made."""
-        facts = self.script.classes[self.cls]
         if isinstance(node, cst.Name) and node.value in self.walked:
             whole = nodes.expression(self.walked[node.value])
             way = self.module_path(whole)
@@ -340,8 +339,10 @@ class InitialWeights(TestsOfParts, HandedDown):
             return self.parameters_loop(node)
         if self.context == "setup" and owner.startswith("self.") and method in LISTING and fills(self, node.body):
             return self.parameters_loop(node, of=owner.removeprefix("self."))
-        if self.context == "setup" and isinstance(node.iter, cst.Tuple | cst.List) and fills(self, node.body):
-            return self.weights_in_turn(node, nodes.elements(node.iter))
+        if isinstance(node.iter, cst.Tuple | cst.List) and fills(self, node.body):
+            made = self.weights_in_turn(node, nodes.elements(node.iter))
+            if made is not None or self.context == "setup":
+                return made
         turns = turns_of_layers(self, node)
         if turns is not None:
             return self.suite(stand_for(self, node, turns))

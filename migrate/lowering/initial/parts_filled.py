@@ -78,6 +78,7 @@ class PartsFilled(InitialWeights):
             if not read:
                 break
             call = nodes.substituted(call, read)
+            self.restated |= read.keys()
         return call
 
     def set_in_part(self, call: cst.Call, moved: bool) -> Expr:

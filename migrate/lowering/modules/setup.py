@@ -59,6 +59,7 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
             inner.env.kinds[name] = _field_kind(parameter, kind)
         body = self.drawn_once(facts, init, inner.suite(init.body.body))
         body = [kept for one in body for kept in (inner.super_setup(one) if is_super_init(one) else [one])]
+        body = suites.without_unread(body, init.body, inner.restated) if inner.restated else body
         facts.sets_up = bool(body)
         held = [p for p in parameters if not isinstance(facts.field_kinds.get(p.name.value), VANISHING)]
         read = {p.name.value: _BACKEND for p in parameters if p not in held}

@@ -91,6 +91,7 @@ class UserModules(OptionsByName, Builders, LayerWeights):
             return self.construct_extended(node, callee, facts)
         node = called_so(node, facts.other_names)
         args = []
+        given = facts.given.setdefault(self.cls, {})
         for arg, name in zip(node.args, argument_names(node.args, facts.fields[: facts.positional]), strict=True):
             if self.says_nothing(facts, arg, name):
                 continue
@@ -100,7 +101,6 @@ class UserModules(OptionsByName, Builders, LayerWeights):
                 raise Unsupported("MIG201", f"`{nodes.code(arg)}` for the **kwargs of {spelled(kind.cls)}")
             value = self.grafted_part(arg.value, self.usable(self.given(arg.value, kind.cls, node)), kind.cls)
             value = self.as_option(arg.value, value)
-            given = facts.given.setdefault(self.cls, {})
             for field in facts.fields if arg.star else [name] if name else []:
                 given.setdefault(field, set()).add(nodes.code(self.written_dict(arg.value)))
             if name:

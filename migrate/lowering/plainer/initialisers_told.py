@@ -84,6 +84,9 @@ def _uses(module: cst.Module, function: cst.FunctionDef, fixed: set[str]) -> lis
             if isinstance(node, cst.Lambda) and use is not None:
                 use = _Use(node, use.settings, None) if _hands_on(node, use.left) else None
             named.add(call.func)
+        elif _applies(call, name):
+            use = _by_default(call.args[0].value, function, fixed)
+            named.add(call.args[0].value)
         elif nodes.code(call.func) in ("partial", "functools.partial") and nodes.code(call.args[0].value) == name:
             use = _partial(call, function, fixed)
             named.add(call.args[0].value)
@@ -123,6 +126,20 @@ def _partial(call: cst.Call, function: cst.FunctionDef, fixed: set[str]) -> _Use
     return _Use(call, given, None) if whole and all(_is_fixed(one, fixed) for one in given.values()) else None
 
 
+def _applies(call: cst.Call, name: str) -> bool:
+    """Whether a call gives a function to `apply` as it is."""
+    path = nodes.dotted(call.func) or ""
+    return path.endswith(".apply") and len(call.args) == 1 and nodes.dotted(call.args[0].value) == name
+
+
+def _by_default(node: Expr, function: cst.FunctionDef, fixed: set[str]) -> _Use | None:
+    """The function with the defaults of all arguments but the module."""
+    params = [*function.params.params, *function.params.kwonly_params]
+    given = {one.name.value: one.default for one in params if one.default is not None}
+    whole = len(given) == len(params) - 1 and all(_is_fixed(one, fixed) for one in given.values())
+    return _Use(node, given, None) if whole else None
+
+
 def _is_fixed(value: Expr, fixed: set[str]) -> bool:
     """Whether an expression means the same everywhere in the file."""
     return set(usage.loads(value)) <= fixed
@@ -147,8 +164,16 @@ def _settled(function: cst.FunctionDef, settings: dict[str, Expr], name: str) ->
     return function.with_changes(
         name=cst.Name(name),
         params=cst.Parameters([one.deep_clone() for one in left]),
-        body=body.with_changes(body=_one_side(suites.suite_of(body.body))),
+        body=body.with_changes(body=_one_side(suites.suite_of(nodes.visited(body, _Chosen()).body))),
     )
+
+
+class _Chosen(cst.CSTTransformer):
+    """Puts one side of a choice that constants decide in its place."""
+
+    def leave_IfExp(self, original_node: cst.IfExp, updated_node: cst.IfExp) -> Expr:
+        told = reckoned(updated_node.test, _CONSTANTS)
+        return updated_node if told is ... else updated_node.body if told else updated_node.orelse
 
 
 def _one_side(body: Sequence[Statement]) -> list[Statement]:

@@ -71,11 +71,10 @@ def _meant(node: Expr, dicts: Mapping[str, cst.Dict]) -> cst.Dict | None:
 def _dicts(module: cst.Module) -> dict[str, cst.Dict]:
     """The dicts that a file binds at its top level, once, and that nothing in it changes: whatever is given one under
     the same name may only look things up."""
-    parameters = [one.name.value for one in every(module, cst.Param)]
     stored = Counter(usage.stores(module))
     bound = [pair for line in suites.suite_of(module.body) for pair in usage.bindings(line)]
     found = {one.value: value for one, value in bound if isinstance(one, cst.Name) and isinstance(value, cst.Dict)}
-    kept = {name: value for name, value in found.items() if stored[name] - parameters.count(name) == 1}
+    kept = {name: value for name, value in found.items() if stored[name] == 1}
     return {name: one for name, one in kept.items() if name not in _changed(module) | _handed(module)}
 
 
