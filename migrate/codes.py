@@ -357,6 +357,15 @@ CODES: dict[str, Code] = _codes(
         Severity.NOTE,
     ),
     Code(
+        "MIG519",
+        "what a module keeps from one call to the next is an argument and a result of its forward pass",
+        "keep it where you call the model: `scores, hidden = model(x, hidden)`",
+        "The forward pass sets an attribute of its object and reads it in the next call, as recurrent models do with "
+        "their hidden state. A Flax module has nothing that changes: in the output whoever calls the model has the "
+        "state in a variable, which starts as the constructor, or the script, has set it.",
+        Severity.NOTE,
+    ),
+    Code(
         "MIG900",
         "internal error",
         "please report it with the file",

@@ -71,7 +71,8 @@ class Input:
     scopes, those that it imports and nobody converts, with the reason, the package of the installed library that it is
     part of, the imports that nothing is used of, the names of installed packages whose files are converted too, the
     functions that were put into it to compute for a loss what was kept while acting, what was put into classes of the
-    project since they inherit it, and the classes of which the bases in other files may be written out."""
+    project since they inherit it, the classes of which the bases in other files may be written out, and those whose
+    forward passes take and return what they keep from call to call, with the names of that."""
 
     source: SourceFile
     scope: str = ""
@@ -84,6 +85,7 @@ class Input:
     inherited: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     inheriting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reaching: frozenset[str] = frozenset()
+    handed_on: Mapping[str, str] = field(default_factory=dict)
 
     def visited(self, made: Placing) -> Input:
         """The same with its tree made anew; itself where nothing comes out otherwise."""

@@ -58,6 +58,7 @@ from migrate.lowering.plainer.saved_by_masters import with_saved_named
 from migrate.lowering.plainer.script_modules import with_plain_modules
 from migrate.lowering.plainer.settings_nobody_gives import with_constants_of_classes
 from migrate.lowering.plainer.stars_of_modules import with_no_stars
+from migrate.lowering.plainer.state_handed_on import told_of_state, with_state_handed_on
 from migrate.lowering.plainer.steps_that_tell import with_told_returned
 from migrate.lowering.plainer.sums_kept import with_sums_as_lists
 from migrate.lowering.plainer.told_by_callers import with_told_by_callers
@@ -142,6 +143,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_constants_of_classes,
     with_told_returned,
     with_averages_assigned,
+    with_state_handed_on,
 )
 
 
@@ -172,7 +174,7 @@ def lower_by_class(
         current = [replace(one, source=_with_copies(one.source, one.scope, plan, script)) for one in current]
     if broken is not None:
         broken |= found
-    lowered = with_methods_of_bases(with_reasons(lowered))
+    lowered = told_of_state(current, with_methods_of_bases(with_reasons(lowered)))
     return Taken(current, _alike_joined(lowered, originals) if originals else lowered, originals)
 
 
