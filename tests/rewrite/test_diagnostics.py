@@ -138,6 +138,13 @@ SOURCES["MIG507"] = (
     + "    def forward(self, x):\n        return self.fc(x)\n",
     "    def __init__(self, config):",
 )
+SOURCES["MIG519"] = (
+    HEAD.replace(
+        "        return self.fc(x)", "        self.last = self.fc(x) + self.last\n        return self.last"
+    ).replace("        self.fc = ", "        self.last = None\n        self.fc = ")
+    + "net = Net()\nnet.last = torch.zeros(2)\nprint(net(torch.ones(3)))\n",
+    "class Net(nn.Module):",
+)
 SOURCES["MIG508"] = (
     HEAD
     + "class Sampled(nn.Module):\n    def __init__(self, width, rows=0):\n        super().__init__()\n"

@@ -71,9 +71,9 @@ def told_of_state(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> list[L
 def _notes(one: Input) -> Iterator[Diagnostic]:
     for node in one.source.module.body:
         if isinstance(node, cst.ClassDef) and node.name.value in one.handed_on:
-            place = one.source.positions[node].start
+            line, column = one.source.place(node)
             said = f"{node.name.value}.forward takes and returns {one.handed_on[node.name.value]}"
-            yield Diagnostic(one.source.path, place.line, place.column + 1, CODE, said)
+            yield Diagnostic(one.source.path, line, column, CODE, said, one.source.line(line))
 
 
 @dataclass(frozen=True)
