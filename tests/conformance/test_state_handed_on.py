@@ -124,6 +124,18 @@ def test_a_state_reads_as_an_argument() -> None:
 
 EVAL = "\n\ndef evaluate(model):\n    return model(xs).sum().item()\n\n\n"
 REFUSED = {
+    "a copy": (
+        "self.hidden = self.init_hidden()",
+        INIT,
+        "h.detach()",
+        "import copy\n\n" + TRAIN.replace("AGAIN", OWN) + "other = copy.deepcopy(net)\nprint(other(xs))\n",
+    ),
+    "another name": (
+        "self.hidden = self.init_hidden()",
+        INIT,
+        "h.detach()",
+        TRAIN.replace("AGAIN", OWN) + "other = net\nprint(other(xs))\n",
+    ),
     "a function that goes on with it": (
         "self.hidden = self.init_hidden()",
         INIT,

@@ -26,6 +26,7 @@ from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
 CODE = "MIG519"
+_SHOWING = ("print", "str", "repr", "type", "isinstance", "hasattr", "torch.save", "summary", "id")  # do not call it
 _MODULES = ("nn.Module", "torch.nn.Module", "Module")
 
 
@@ -321,6 +322,8 @@ class _Calling:
             if not any(id(name) in known for name in every(heads, cst.Name)):
                 continue
             mine.append(place)
+            if not self._only_used(heads, known):
+                return False
             calls = [
                 one for one in usage.calls(heads) if nodes.dotted(one.func) in (self.model, f"{self.model}.forward")
             ]
@@ -343,6 +346,13 @@ class _Calling:
         self._mentions(mine, module)
         return written
 
+    def _only_used(self, heads: cst.CSTNode, known: set[int]) -> bool:
+        """Whether code calls the model, asks it for something or gives it away, and has no other name for it."""
+        plain = {id(one.value) for one in every(heads, cst.Attribute)} | {id(one.func) for one in usage.calls(heads)}
+        plain |= {id(arg.value) for call in usage.calls(heads) for arg in call.args}
+        plain |= {id(leaf) for one in every(heads, cst.AssignTarget) for leaf in _leaves(one.target)}
+        return all(id(one) in plain for one in every(heads, cst.Name) if id(one) in known)
+
     def _gives(self, call: cst.Call, module: cst.Module, functions: Mapping[str, cst.FunctionDef]) -> bool:
         """Whether it is known what a call does with the model, if it is given it: a function of the file has it under
         the name of a parameter, if each of its calls gives it the model."""
@@ -350,8 +360,7 @@ class _Calling:
             return True
         name = nodes.dotted(call.func) or ""
         if name not in functions:
-            defined = {one.name.value for one in every(module, (cst.FunctionDef, cst.ClassDef))}
-            return made_by(call) not in defined
+            return name in _SHOWING
         function, calls = functions[name], [one for one in usage.calls(module) if nodes.dotted(one.func) == name]
         taken = given_to(function, call, method=False)
         if taken is None or len(calls) != 1:
