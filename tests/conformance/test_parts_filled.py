@@ -113,6 +113,12 @@ shown = net(torch.linspace(-1, 1, 24).reshape(4, 2, 3)).detach()
 """
 WHOLE = "for p in self.rnn.parameters():\n            nn.init.constant_(p, 0.2)\n        "
 FORGETTING = {
+    "after it was scaled": """for name, param in self.rnn.named_parameters():
+            nn.init.constant_(param, 0.4)
+        with torch.no_grad():
+            self.rnn.bias_ih_l0 *= 0.5
+        n = self.rnn.bias_ih_l0.size(0)
+        self.rnn.bias_ih_l0.data[n // 4:n // 2] = 1.0""",
     "by name": """for name, param in self.rnn.named_parameters():
             if "bias" in name:
                 nn.init.zeros_(param)
@@ -133,6 +139,10 @@ FORGETTING = {
 @pytest.mark.parametrize("more", ["", ", 2", ", bidirectional=True"])
 @pytest.mark.parametrize("filled", FORGETTING.values(), ids=FORGETTING)
 def test_forget_gates(filled: str, more: str) -> None:
+    if more and "_l0" in filled:
+        refused = rewritten.conversion(RECURRENT.replace("FILLED", filled).replace("MORE", more))
+        assert "MIG204" in {found.code for found in refused.report.diagnostics}  # one of several layers alone
+        return
     theirs, ours = rewritten.both(RECURRENT.replace("FILLED", filled).replace("MORE", more))
     np.testing.assert_allclose(
         ours["shown"], theirs["shown"], rtol=1e-5, atol=1e-7

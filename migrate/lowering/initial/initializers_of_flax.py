@@ -141,6 +141,22 @@ SCALING = ("mul_", "div_")
 _SO_FAR = "__so_far__"  # stands for the initialiser that a weight has by then
 
 
+def _may_join(asked: cst.Lambda, known: cst.Lambda) -> bool:
+    """Whether what an initialiser does with the values of another one may stand in that one's body."""
+    if known.params.deep_equals(asked.params):
+        return True
+    named = {one.name.value for one in known.params.params}
+    return sets_part(asked) and {"key", "shape"} & set(usage.loads(asked.body)) - {_SO_FAR} <= named | _given_to(asked)
+
+
+def _given_to(asked: cst.Lambda) -> set[str]:
+    """The arguments that an initialiser only hands on to the one whose values it takes."""
+    calls = [one for one in usage.calls(asked.body) if nodes.dotted(one.func) == _SO_FAR]
+    handed = [name for one in calls for arg in one.args for name in usage.loads(arg.value)]
+    loads = usage.loads(asked.body)
+    return {name for name in handed if loads.count(name) == handed.count(name)}
+
+
 def completed(asked: Expr, otherwise: Expr | str) -> Expr:
     """An initialiser that is asked for only where a field says so, with what it is otherwise, or one that scales what
     it is otherwise."""
@@ -148,8 +164,7 @@ def completed(asked: Expr, otherwise: Expr | str) -> Expr:
         if not otherwise:
             raise Unsupported("MIG204", "initial weights are scaled, and what they are is not known")
         known = nodes.expression(otherwise) if isinstance(otherwise, str) else otherwise
-        alike = isinstance(known, cst.Lambda) and (known.params.deep_equals(asked.params) or sets_part(asked))
-        if isinstance(known, cst.Lambda) and alike:
+        if isinstance(known, cst.Lambda) and _may_join(asked, known):
             return known.with_changes(body=nodes.visited(asked, _Instead(nodes.parenthesized(known.body))).body)
         return nodes.substituted(asked, {_SO_FAR: nodes.parenthesized(known)})
     if not isinstance(asked, cst.IfExp):
