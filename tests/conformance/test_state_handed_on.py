@@ -124,6 +124,12 @@ def test_a_state_reads_as_an_argument() -> None:
 
 EVAL = "\n\ndef evaluate(model):\n    return model(xs).sum().item()\n\n\n"
 REFUSED = {
+    "called by a second test": (
+        "self.hidden = self.init_hidden()",
+        INIT,
+        "h.detach()",
+        TRAIN.replace("AGAIN", OWN) + "if losses[0] < 0:\n    print(1)\nelif net(xs).sum() > 0:\n    print(2)\n",
+    ),
     "a copy": (
         "self.hidden = self.init_hidden()",
         INIT,

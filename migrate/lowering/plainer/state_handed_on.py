@@ -317,10 +317,13 @@ class _Calling:
         uses: list[tuple[_Place, cst.Call]] = []
         resets: list[_Place] = []
         mine: list[_Place] = []
+        met: set[int] = set()
         for place in places:
             heads = place.line if isinstance(place.line, cst.SimpleStatementLine) else _head(place.line)
-            if not any(id(name) in known for name in every(heads, cst.Name)):
+            named = {id(name) for name in every(heads, cst.Name)} & known
+            if not named:
                 continue
+            met |= named
             mine.append(place)
             if not self._only_used(heads, known):
                 return False
@@ -334,6 +337,8 @@ class _Calling:
             if self._resets(place):
                 resets.append(place)
             uses += [(place, call) for call in calls]
+        if met != known:
+            return False  # the others stand in heads of statements that are not gone into
         self.always_reset = all(any(use.comes_after(one) for one in resets) for use, _ in uses)
         self.running |= {one.name.value for use, _ in uses for one in use.scope if isinstance(one, cst.FunctionDef)}
         for use, _ in uses:
@@ -436,7 +441,8 @@ class _Calling:
         named = [one for one in every(module, cst.Attribute) if one.attr.value == target.attr.value]
         written = {id(one.target) for one in every(module, cst.AssignTarget)}
         unread = nodes.dotted(target.value) == self.model and all(id(one) in written for one in named)
-        return unread and target.attr.value not in self.names and not any(map(_draws, usage.calls(small.value)))
+        own = target.attr.value not in (*self.names, "training")
+        return unread and own and not any(map(_draws, usage.calls(small.value)))
 
     def _mentions(self, places: Sequence[_Place], module: cst.Module) -> None:
         """Writes all other mentions of the states, and leaves out attributes that nothing reads."""
