@@ -309,7 +309,8 @@ class _Calling:
         around = self.scope[-1] if self.scope and isinstance(self.scope[-1], cst.FunctionDef) else module
         hidden = [one for one in every(around, cst.FunctionDef) if one is not around and self.model in _own_names(one)]
         aside = {id(name) for one in hidden for name in every(one, cst.Name)}
-        known = {id(name) for name in by_itself(around, self.model)} - aside
+        within = around.body if isinstance(around, cst.FunctionDef) else around
+        known = {id(name) for name in by_itself(within, self.model)} - aside
         params = every(around.params, cst.Param) if isinstance(around, cst.FunctionDef) else ()
         parameter = self.model in {one.name.value for one in params}
         if usage.stores(around.body).count(self.model) != (0 if parameter else 1):
