@@ -189,6 +189,14 @@ def alone(statement: cst.CSTNode | None) -> cst.BaseSmallStatement | None:
     return statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
 
 
+def call_alone(statement: cst.CSTNode | None) -> cst.Call | None:
+    """The call that a statement is; None of other statements."""
+    match alone(statement):
+        case cst.Expr(value=cst.Call() as call):
+            return call
+    return None
+
+
 def name_and_value(statement: cst.CSTNode) -> tuple[str, Expr | None]:
     """The name that a statement binds, and to what: "x" and `f()` of `x = f()`; "" and None of other statements."""
     match alone(statement):

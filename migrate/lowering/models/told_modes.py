@@ -82,10 +82,11 @@ class ToldModes(StateAccess):
 
 def _puts_back(node: cst.If) -> cst.Call | None:
     """The call of a branch that only puts a model into train mode, if a name says so."""
-    small = suites.alone(suites.suite_of(node.body.body)[0]) if len(suites.suite_of(node.body.body)) == 1 else None
-    call = small.value if isinstance(small, cst.Expr) and isinstance(small.value, cst.Call) else None
-    plain = isinstance(node.test, cst.Name) and node.orelse is None and call is not None and not call.args
-    return call if plain and call is not None and (nodes.dotted(call.func) or "").endswith(".train") else None
+    body = suites.suite_of(node.body.body)
+    call = suites.call_alone(body[0]) if len(body) == 1 and node.orelse is None else None
+    if call is None or call.args or not isinstance(node.test, cst.Name):
+        return None
+    return call if (nodes.dotted(call.func) or "").endswith(".train") else None
 
 
 def _told(test: Expr, on: str, off: str) -> ToldMode:

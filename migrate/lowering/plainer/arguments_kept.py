@@ -72,8 +72,7 @@ def _written_out(init: cst.FunctionDef, names: set[str]) -> dict[Statement, list
     found: dict[Statement, list[Statement]] = {}
     body = suites.suite_of(init.body.body)
     for number, line in enumerate(body):
-        small = suites.alone(line)
-        call = small.value if isinstance(small, cst.Expr) and isinstance(small.value, cst.Call) else None
+        call = suites.call_alone(line)
         owner, _, name = (nodes.dotted(call.func) or "").rpartition(".") if call is not None else ("", "", "")
         ignored = _ignored(call) if call is not None and owner == "self" and name in names else None
         if ignored is None or usage.stores(body[:number]):

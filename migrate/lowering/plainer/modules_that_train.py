@@ -254,9 +254,8 @@ def _lines(found: _Split, body: Sequence[Statement]) -> tuple[list[Statement], l
 
 
 def _is_super(line: Statement) -> bool:
-    small = suites.alone(line)
-    call = small.value if isinstance(small, cst.Expr) else None
-    return isinstance(call, cst.Call) and nodes.code(call.func).endswith(".__init__")
+    call = suites.call_alone(line)
+    return call is not None and nodes.code(call.func).endswith(".__init__")
 
 
 def _settled(found: _Split, module: Sequence[cst.FunctionDef], trainer: Sequence[cst.FunctionDef]) -> None:

@@ -67,10 +67,10 @@ def means(site: Site, base: str, scope: Sequence[cst.CSTNode], file: Input) -> b
         return False
     depth = len(site.scope)
     inner = scope[depth:]
-    return list(scope[:depth]) == list(site.scope) and not any(_binds(one, base) for one in inner)
+    return list(scope[:depth]) == list(site.scope) and not any(binds(one, base) for one in inner)
 
 
-def _binds(node: cst.CSTNode, name: str) -> bool:
+def binds(node: cst.CSTNode, name: str) -> bool:
     """Whether a function has a name of its own."""
     if not isinstance(node, cst.FunctionDef):
         return False
