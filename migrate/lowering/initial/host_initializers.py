@@ -24,7 +24,7 @@ from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
-_DEEP = 8  # how many variables may be written in terms of one another
+DEEP = 8  # how many variables may be written in terms of one another
 
 
 class HostInitializers(FilledLayers):
@@ -74,7 +74,7 @@ class HostInitializers(FilledLayers):
         """A call that fills a weight, with what variables stand for in their place: what makes the model comes before
         what binds them."""
         args = list(node.args[1:])
-        for _ in range(_DEEP):
+        for _ in range(DEEP):
             read = {name for arg in args for name in usage.loads(arg.value)}
             later = {name: self.env.definitions.get(name) for name in read if self._is_bound_after(name, place)}
             if not later:

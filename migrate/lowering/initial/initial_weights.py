@@ -21,15 +21,16 @@ from migrate.layers.layer import asked_name
 from migrate.layers.moves import Move, Permute
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.elements import children_of, named_child, only_option
+from migrate.lowering.initial.host_initializers import DEEP
 from migrate.lowering.initial.initializers_handed_down import HandedDown, Way
 from migrate.lowering.initial.initializers_of_flax import (
-    SCALING,
     filling,
     fills,
     initializer_of,
     of_matrix,
     outputs_first,
     scaled_so_far,
+    scaling,
     without_data,
 )
 from migrate.lowering.initial.initializing_functions import IN_ANY_CLASS
@@ -44,8 +45,6 @@ from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
-_DEEP = 8  # how many variables may be written in terms of one another
-
 
 class InitialWeights(TestsOfParts, HandedDown):
     """Initialisers for single weights."""
@@ -57,25 +56,32 @@ class InitialWeights(TestsOfParts, HandedDown):
             name, target = found
             called = isinstance(node.func, cst.Attribute) and node.func.value is target
             return None if called and not isinstance(target, cst.Attribute) else self.ask(name, node, target)
-        method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
         target = node.func.value if isinstance(node.func, cst.Attribute) else None
-        if not isinstance(target, cst.Attribute):
+        if not isinstance(target, cst.Attribute) or not isinstance(node.func, cst.Attribute):
             return None
-        if method == "copy_":
+        if node.func.attr.value == "copy_":
             return self.copied(node, without_data(target))
-        return self.scale(method, node, target) if method in SCALING and target.attr.value == "data" else None
+        return self.scale(node, target.value) if target.attr.value == "data" else None
 
-    def scale(self, method: str, call: cst.Call, target: cst.Attribute) -> list[Statement] | None:
+    def scale(self, call: cst.Call, weight: Expr) -> list[Statement] | None:
         """`self.head.weight.data.mul_(0.1)`: the initialiser that the weight has so far, times a number; None for other
-        values."""
-        by = self.expr(self.with_lengths(call.args[0].value)) if len(call.args) == 1 else None
-        if by is None or not isinstance(by.kind, Number) or (nodes.dotted(target.value) or "").count(".") < 2:
+        calls."""
+        made = self.scaled_by(call)
+        if made is None or (nodes.dotted(weight) or "").count(".") < 2:
             return None
-        way, path = self.weight_path(target.value)
+        way, path = self.weight_path(weight)
         if self.is_computed(way, path) or self.conditions or way.through:
             raise Unsupported("MIG204", f"`{nodes.code(call)}`")
-        self.note_asked(way, path, self.in_terms_of_fields(scaled_so_far(method, by.node), call, path), call, "")
+        self.note_asked(way, path, self.in_terms_of_fields(made, call, path), call, "")
         return []
+
+    def scaled_by(self, call: cst.Call) -> Expr | None:
+        """The initialiser that a weight has after a call which scales it by a number; None of other calls."""
+        found = scaling(call)
+        by = self.expr(self.with_lengths(call.args[0].value)) if found is not None else None
+        return (
+            None if found is None or by is None or not isinstance(by.kind, Number) else scaled_so_far(found[0], by.node)
+        )
 
     def ask(self, name: str, call: cst.Call, target: Expr) -> list[Statement]:
         """Notes the initialiser of a weight under its path."""
@@ -141,7 +147,7 @@ class InitialWeights(TestsOfParts, HandedDown):
         own, first = set(usage.stores(method.body)), method.name.value == "__init__"
         before = _bound_before(method, path) if first else set()
         turned = {name for loop in every(method, cst.For) for name in usage.target_names(loop.target)}
-        for _ in range(_DEEP):
+        for _ in range(DEEP):
             read = (own - before - turned) & set(usage.loads(made))
             known = {name: self.env.definitions.get(name) for name in read}
             values = {name: self.node(self.with_lengths(value)) for name, value in known.items() if value is not None}
@@ -369,14 +375,8 @@ class InitialWeights(TestsOfParts, HandedDown):
             return None
         if any(map(suites.leaves_loop, body)):
             return None
-        key = (node, "in turn")
-        if key not in self.unit.unrolled:
-            self.unit.unrolled[key] = [
-                nodes.substituted(one, {node.target.value: weight}) for weight in weights for one in body
-            ]
-            for one in self.unit.unrolled[key]:
-                self.unit.stands_for(one, node)
-        return self.suite(self.unit.unrolled[key])
+        turns = [nodes.substituted(one, {node.target.value: weight}) for weight in weights for one in body]
+        return self.suite(stand_for(self, node, turns))
 
     def deciding_field(self) -> str:
         """The field of this class that the conditions around come down to; "" where there are none."""

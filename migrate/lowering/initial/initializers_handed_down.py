@@ -16,7 +16,7 @@ from migrate.known.facts import ClassFacts
 from migrate.known.kinds import Kind, ModuleClass
 from migrate.known.script import classes_in
 from migrate.lowering.initial.host_initializers import HostInitializers
-from migrate.lowering.initial.initializers_of_flax import outputs_first
+from migrate.lowering.initial.initializers_of_flax import goes_on, outputs_first
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr
 from migrate.targets import linen
@@ -48,7 +48,7 @@ class HandedDown(HostInitializers):
         children = [*(facts for facts, _ in way.through[1:]), way.owner]
         places = [_place(*step, child) for step, child in zip(way.through, children, strict=True)]
         plain = not any(c.bases or c.made_by_value or self.script.is_base(c.name) for c in children)
-        if default is None or given is None or None in places or not plain:
+        if default is None or given is None or None in places or not plain or goes_on(given):
             raise Unsupported("MIG204", refused)
         given = outputs_first(given) if way.owner.askable.get(path) else given
         name = f"{path.removeprefix('self.').removesuffix('weight').rstrip('_.').replace('.', '_')}_init"

@@ -99,16 +99,13 @@ def set_so_far(index: Sequence[cst.SubscriptElement], method: str, value: Expr, 
     if swapped:
         rows, columns = (*index, cst.SubscriptElement(cst.Slice(None, None)))[:2]
         index = nodes.separated([columns, rows])
-    values = nodes.expression(f"{_SO_FAR}(*args)")
+    given = "key, shape, *args" if "shape" in usage.loads([*index, value]) else "*args"
+    values = nodes.expression(f"{_SO_FAR}({given})")
     values = nodes.transposed(values) if transposed and not swapped else values
     part = cst.Subscript(cst.Attribute(values, cst.Name("at")), list(index))
     made: Expr = nodes.call(cst.Attribute(part, cst.Name(method)), value)
     made = nodes.transposed(made) if transposed and not swapped else made
-    made = nodes.expression("lambda *args: {x}", x=made)
-    if "shape" not in usage.loads(made):
-        return made
-    own = nodes.expression(f"{_SO_FAR}(key, shape, *args)")
-    return nodes.expression("lambda key, shape, *args: {x}", x=nodes.visited(made.body, _Instead(own)))  # pyright: ignore
+    return nodes.expression(f"lambda {given}: {{x}}", x=made)
 
 
 class _Instead(cst.CSTTransformer):
@@ -127,6 +124,11 @@ def _is_plain_index(element: cst.SubscriptElement) -> bool:
     return isinstance(index, cst.Slice) or not isinstance(cst.ensure_type(index, cst.Index).value, cst.Tuple | cst.List)
 
 
+def goes_on(made: Expr) -> bool:
+    """Whether an initialiser is told in terms of what the weight has so far, which only its constructor knows."""
+    return _SO_FAR in usage.loads(made)
+
+
 def scales(made: Expr) -> bool:
     """Whether an initialiser changes what another one gives."""
     return isinstance(made, cst.Lambda) and (isinstance(made.params.star_arg, cst.Param) or sets_part(made))
@@ -142,19 +144,12 @@ _SO_FAR = "__so_far__"  # stands for the initialiser that a weight has by then
 
 
 def _may_join(asked: cst.Lambda, known: cst.Lambda) -> bool:
-    """Whether what an initialiser does with the values of another one may stand in that one's body."""
+    """Whether what an initialiser does with the values of another one may stand in that one's body, which has the names
+    that it goes by."""
     if known.params.deep_equals(asked.params):
         return True
-    named = {one.name.value for one in known.params.params}
-    return sets_part(asked) and {"key", "shape"} & set(usage.loads(asked.body)) - {_SO_FAR} <= named | _given_to(asked)
-
-
-def _given_to(asked: cst.Lambda) -> set[str]:
-    """The arguments that an initialiser only hands on to the one whose values it takes."""
-    calls = [one for one in usage.calls(asked.body) if nodes.dotted(one.func) == _SO_FAR]
-    handed = [name for one in calls for arg in one.args for name in usage.loads(arg.value)]
-    loads = usage.loads(asked.body)
-    return {name for name in handed if loads.count(name) == handed.count(name)}
+    ours, theirs = ({one.name.value for one in made.params.params} for made in (asked, known))
+    return sets_part(asked) and ours <= theirs
 
 
 def completed(asked: Expr, otherwise: Expr | str) -> Expr:

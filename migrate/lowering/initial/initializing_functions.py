@@ -132,12 +132,7 @@ class _Walk:
         made: list[Statement] = []
         for statement in body:
             if isinstance(statement, cst.If):
-                sides = [suites.suite_of(statement.body.body), []]
-                if isinstance(statement.orelse, cst.If):
-                    sides[1] = [statement.orelse]
-                elif statement.orelse is not None:
-                    sides[1] = suites.suite_of(statement.orelse.body.body)
-                made += self.taken(sides[0 if self.test(statement.test) else 1])
+                made += self.taken(suites.sides(statement)[0 if self.test(statement.test) else 1])
             else:
                 made.append(statement)
         return made

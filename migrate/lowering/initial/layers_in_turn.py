@@ -67,7 +67,7 @@ def _row(scope: Arguments, node: Expr) -> ListNode | None:
 
 def stand_for(scope: Arguments, node: cst.For, turns: Sequence[Statement]) -> Sequence[Statement]:
     """The turns, as statements of the file that stand where the loop does: the same ones in each round."""
-    key = (node, "layers")
+    key = (node, "in turn")
     if key not in scope.unit.unrolled:
         scope.unit.unrolled[key] = list(turns)
         for one in scope.unit.unrolled[key]:

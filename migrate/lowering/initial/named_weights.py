@@ -13,7 +13,7 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
-from migrate.known.kinds import UNKNOWN, Number
+from migrate.known.kinds import UNKNOWN
 from migrate.known.qualified import file_of
 from migrate.known.states import PARAMS
 from migrate.layers.layer import any_copy, asked_name
@@ -23,8 +23,6 @@ from migrate.lowering.initial.initializers_of_flax import (
     completed,
     filling,
     initializer_of,
-    scaled_so_far,
-    scaling,
 )
 from migrate.lowering.initial.initializing_functions import IN_ANY_CLASS
 from migrate.lowering.initial.parts_filled import (
@@ -189,14 +187,12 @@ class NamedWeights(PartsFilled, Selections):
         """The initialiser of a weight, in the words of the class that makes it, or of the last one on the way that is
         given what it takes; and how far on the way that is."""
         found = filling(self, call)
-        made: Expr
         if self.filled_part(call) is not None:
             made = self.set_in_part(call, transposes(moves, call))
-        elif found is None:
-            made = self.scaled_weight(call)
         else:
-            assert found is not None
-            made = initializer_of(self, found[0], call, found[1])
+            made = initializer_of(self, found[0], call, found[1]) if found is not None else self.scaled_by(call)
+        if made is None:
+            raise Unsupported("MIG204", f"`{nodes.code(call)}`")
         owner = self.script.classes[self.cls]
         for depth, (cls, outer) in enumerate(zip(maker.classes[1:], maker.classes, strict=False)):
             facts, values = self.script.classes[cls], dict[str, Expr]()
@@ -212,14 +208,6 @@ class NamedWeights(PartsFilled, Selections):
             made = nodes.substituted(made, values)
             owner = facts
         return made, len(maker.classes) - 1
-
-    def scaled_weight(self, call: cst.Call) -> Expr:
-        """The initialiser of a weight that a call scales."""
-        found = scaling(call)
-        by = self.expr(call.args[0].value) if found is not None else None
-        if found is None or by is None or not isinstance(by.kind, Number):
-            raise Unsupported("MIG204", f"`{nodes.code(call)}`")
-        return scaled_so_far(found[0], by.node)
 
     def makers(
         self, cls: str, keys: list[str], classes: tuple[str, ...], held: tuple[str, ...] = ()

@@ -14,12 +14,11 @@ from migrate import layouts
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import Number, Tensor
 from migrate.layers.moves import Move, Permute
+from migrate.lowering.initial.host_initializers import DEEP
 from migrate.lowering.initial.initial_weights import InitialWeights, moves_of
-from migrate.lowering.initial.initializers_of_flax import SCALING, filling, set_so_far, without_data
+from migrate.lowering.initial.initializers_of_flax import filling, set_so_far, without_data
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr, Statement
-
-_DEEP = 8  # how many variables may be written in terms of one another
 
 
 class PartsFilled(InitialWeights):
@@ -43,9 +42,7 @@ class PartsFilled(InitialWeights):
 
     def changed_whole(self, call: cst.Call, target: Expr) -> list[Statement]:
         """`self.fc.weight *= 0.1`."""
-        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-        bare = without_data(target)
-        made = self.scale(method, call, cst.Attribute(bare, cst.Name("data"))) if method in SCALING else None
+        made = self.scale(call, without_data(target))
         if made is None:
             raise Unsupported("MIG204", f"`{nodes.code(call)}`")
         return made
@@ -73,7 +70,7 @@ class PartsFilled(InitialWeights):
     def without_variables(self, call: cst.Call) -> cst.Call:
         """A call with what variables of the method stand for in their place, so far as they are known."""
         own = {name: value for name, value in self.env.definitions.items() if name not in self.walked}
-        for _ in range(_DEEP):
+        for _ in range(DEEP):
             read = {name: nodes.parenthesized(own[name]) for name in usage.loads(call) if name in own}
             if not read:
                 break
