@@ -327,6 +327,8 @@ class Script(ByRound):
     def maker_of(self, cls: str, attribute: str) -> str:
         """The class whose constructor makes a part of a module: the class itself, or one that it inherits from and that
         nothing else is made of."""
+        if not self.classes[cls].bases:
+            return cls
         line = [(one, self.classes[one].node) for one in self._line(cls) if one in self.classes]
         sets = (one for one, node in line if node is not None and attribute in usage.attributes_set(node))
         made = next(sets, cls)

@@ -403,6 +403,11 @@ class Scope(Parts):
         """Whether an optimizer evaluates a closure as often as it needs."""
         return self.root(kind.place) in self.script.evaluating
 
+    def make_later(self, place: Place, line: cst.CSTNode) -> None:
+        """The weights of a model that is made here wait for an example of its input."""
+        self.pending.append(("model", place, line))
+        self.pending_in[place] = self.loops
+
     def passed_in(self, place: Place) -> bool:
         """Whether an object came as an argument: what a function made for this scope did not."""
         if place in self.script.selves:

@@ -52,7 +52,7 @@ def _captured(block: cst.CSTNode) -> frozenset[str]:
     return frozenset(usage.loads(every(block, (cst.FunctionDef, cst.Lambda))))
 
 
-_GOING_THROUGH = ("cycle", "islice", "chain")
+_FROM_ITS_START = ("itertools.cycle", "itertools.islice", "itertools.chain")
 
 
 class Binding(Scalars, MaskedSelections):
@@ -243,10 +243,9 @@ class Binding(Scalars, MaskedSelections):
 
     def starts_as(self, func: Expr) -> bool:
         """Whether a function of itertools gives what its first argument does, from its start on."""
-        path = nodes.dotted(func) or ""
-        if path.rpartition(".")[2] not in _GOING_THROUGH:
-            return False
-        return full_name(func, imported_names(self.unit.source.module)).removeprefix("itertools.") in _GOING_THROUGH
+        tail = (nodes.dotted(func) or "").rpartition(".")[2]  # most calls have another one: the imports are not read
+        named = any(one.endswith(f".{tail}") for one in _FROM_ITS_START)
+        return named and full_name(func, imported_names(self.unit.source.module)) in _FROM_ITS_START
 
     def define_loop(self, target: cst.CSTNode, source: Expr) -> None:
         """What the loop variable is in the first turn."""

@@ -60,8 +60,7 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         if place in self.script.perhaps_loaded:
             return [*made, *(nodes.statement("{s} = None", s=self.write(state)) for state in states)]
         if not handed and not any(entry[:2] == ("model", place) for entry in self.pending):
-            self.pending.append(("model", place, line))
-            self.pending_in[place] = self.loops
+            self.make_later(place, line)
         return made
 
     def copied_weights(self, place: Place, source: Place) -> list[Statement]:

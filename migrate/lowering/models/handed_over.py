@@ -121,8 +121,7 @@ class HandedOver(Initialisation, UserCalls):
                     self.ready.add(place)
                     continue
                 self.ready.discard(place)
-                self.pending.append(("model", place, line))
-                self.pending_in[place] = self.loops
+                self.make_later(place, line)
         for name, kind in parts:
             if isinstance(kind, Optimizer) and kind.place in self.script.handed | self.script.given_up:
                 place = self.place_of(name)

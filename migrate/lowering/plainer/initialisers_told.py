@@ -15,6 +15,7 @@ import libcst as cst
 
 from migrate.lowering.plainer.body_at_call import given_to
 from migrate.lowering.plainer.copied_input import Edits
+from migrate.lowering.plainer.settled_branches import with_sides
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.imported import imported_names
@@ -85,10 +86,10 @@ def _uses(module: cst.Module, function: cst.FunctionDef, fixed: set[str]) -> lis
                 use = _Use(node, use.settings, None) if _hands_on(node, use.left) else None
             named.add(call.func)
         elif _applies(call, name):
-            use = _by_default(call.args[0].value, function, fixed)
+            use = _as_value(call.args[0].value, [], function, fixed)
             named.add(call.args[0].value)
         elif nodes.code(call.func) in ("partial", "functools.partial") and nodes.code(call.args[0].value) == name:
-            use = _partial(call, function, fixed)
+            use = _as_value(call, call.args[1:], function, fixed)
             named.add(call.args[0].value)
         else:
             continue
@@ -117,27 +118,19 @@ def _call(call: cst.Call, function: cst.FunctionDef, fixed: set[str]) -> _Use | 
     return _Use(call, settings, [cst.Arg(value) for name, value in given.items() if name not in settings])
 
 
-def _partial(call: cst.Call, function: cst.FunctionDef, fixed: set[str]) -> _Use | None:
-    """`partial(init, std=0.02)`, which is then given the module alone."""
+def _as_value(node: Expr, given: Sequence[cst.Arg], function: cst.FunctionDef, fixed: set[str]) -> _Use | None:
+    """The function as what is then given the module alone: as it is, or `partial(init, std=0.02)`."""
     params = [*function.params.params, *function.params.kwonly_params]
-    given = {one.name.value: one.default for one in params if one.default is not None}
-    given |= {arg.keyword.value: arg.value for arg in call.args[1:] if arg.keyword is not None}
-    whole = all(arg.keyword is not None for arg in call.args[1:]) and len(given) == len(params) - 1
-    return _Use(call, given, None) if whole and all(_is_fixed(one, fixed) for one in given.values()) else None
+    settings = {one.name.value: one.default for one in params if one.default is not None}
+    settings |= {arg.keyword.value: arg.value for arg in given if arg.keyword is not None}
+    whole = all(arg.keyword is not None for arg in given) and len(settings) == len(params) - 1
+    return _Use(node, settings, None) if whole and all(_is_fixed(one, fixed) for one in settings.values()) else None
 
 
 def _applies(call: cst.Call, name: str) -> bool:
     """Whether a call gives a function to `apply` as it is."""
     path = nodes.dotted(call.func) or ""
     return path.endswith(".apply") and len(call.args) == 1 and nodes.dotted(call.args[0].value) == name
-
-
-def _by_default(node: Expr, function: cst.FunctionDef, fixed: set[str]) -> _Use | None:
-    """The function with the defaults of all arguments but the module."""
-    params = [*function.params.params, *function.params.kwonly_params]
-    given = {one.name.value: one.default for one in params if one.default is not None}
-    whole = len(given) == len(params) - 1 and all(_is_fixed(one, fixed) for one in given.values())
-    return _Use(node, given, None) if whole else None
 
 
 def _is_fixed(value: Expr, fixed: set[str]) -> bool:
@@ -181,22 +174,12 @@ def _one_side(body: Sequence[Statement]) -> list[Statement]:
     made: list[Statement] = []
     for statement in body:
         told = reckoned(statement.test, _CONSTANTS) if isinstance(statement, cst.If) else ...
-        if isinstance(statement, cst.If) and told is not ...:
-            made += _one_side(suites.sides(statement)[0 if told else 1])
-        elif isinstance(statement, cst.If | cst.For | cst.FunctionDef | cst.With):
-            made.append(_inside(statement))
+        if isinstance(statement, cst.If):
+            sides = [_one_side(side) for side in suites.sides(statement)]
+            made += with_sides(statement, *sides) if told is ... else sides[0 if told else 1]
+        elif isinstance(statement, cst.For | cst.FunctionDef | cst.With):
+            body = _one_side(suites.suite_of(statement.body.body))
+            made.append(statement.with_changes(body=suites.block_of(statement.body, body)))
         else:
             made.append(statement)
     return made
-
-
-def _inside(statement: cst.If | cst.For | cst.FunctionDef | cst.With) -> Statement:
-    """The same inside of a statement."""
-    inner = _one_side(suites.suite_of(statement.body.body)) or [nodes.statement("pass")]
-    made = statement.with_changes(body=suites.block_of(statement.body, inner))
-    if not isinstance(made, cst.If) or made.orelse is None:
-        return made
-    rest = _one_side([made.orelse] if isinstance(made.orelse, cst.If) else suites.suite_of(made.orelse.body.body))
-    if len(rest) == 1 and isinstance(rest[0], cst.If):
-        return made.with_changes(orelse=rest[0])
-    return made.with_changes(orelse=cst.Else(suites.block(rest)) if rest else None)

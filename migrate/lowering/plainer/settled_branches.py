@@ -23,7 +23,7 @@ def settled(body: Sequence[Statement], given: Mapping[str, Expr]) -> list[Statem
         if isinstance(statement, cst.If):
             truth = _truth(statement.test, fixed)
             sides = [settled(side, fixed) for side in suites.sides(statement)]
-            made += _branch(statement, *sides) if truth is None else sides[0 if truth else 1]
+            made += with_sides(statement, *sides) if truth is None else sides[0 if truth else 1]
         elif not isinstance(small, cst.Assert) or not _truth(small.test, fixed):
             made.append(statement)
     return made
@@ -73,13 +73,13 @@ def _not_kept(body: Sequence[Statement], name: str) -> list[Statement]:
                     made.append(statement)
                 continue
         if isinstance(statement, cst.If):
-            made += _branch(statement, *(_not_kept(side, name) for side in suites.sides(statement)))
+            made += with_sides(statement, *(_not_kept(side, name) for side in suites.sides(statement)))
         else:
             made.append(statement)
     return made
 
 
-def _branch(branch: cst.If, body: list[Statement], other: list[Statement]) -> list[Statement]:
+def with_sides(branch: cst.If, body: list[Statement], other: list[Statement]) -> list[Statement]:
     """A branch with other sides; nothing where nothing is left of it."""
     if not body and not other and not usage.calls(branch.test):
         return []
