@@ -349,8 +349,8 @@ def test_scaled_once_it_is_made() -> None:
 
 REFUSED = {
     "a part of a weight of a module inside": "class Net(nn.Module):\n    def __init__(self):\n"
-    "        super().__init__()\n        self.inner = Base()\n        self.inner.fc.weight.data[0] = 0\n\n    def forward(self, x):\n"
-    "        return self.inner(x)\n\n\nnet = Net()\n",
+    "        super().__init__()\n        self.inner = Base()\n        self.inner.fc.weight.data[0] = 0\n\n"
+    "    def forward(self, x):\n        return self.inner(x)\n\n\nnet = Net()\n",
     "a model of the base": "class Net(Base):\n    def __init__(self):\n        super().__init__()\n"
     "        self.apply(constant)\n\n\nnet, other = Net(), Base()\nprint(other(torch.ones(2, 4)))\n",
     "another heir": "class Net(Base):\n    def __init__(self):\n        super().__init__()\n"
