@@ -72,6 +72,14 @@ def weights_of(script: Script, cls: str) -> list[Leaf]:
     return list({(leaf.flax, leaf.torch): leaf for leaf in found}.values())
 
 
+def same_weights(script: Script, one: str, other: str) -> bool:
+    """Whether models of two classes have the same weights, in the same order, with the same names in the output."""
+    if one == other:
+        return True
+    own, others = ([(leaf.torch, leaf.flax) for leaf in weights_of(script, cls)] for cls in (one, other))
+    return own == others
+
+
 def still_weights(script: Script, cls: str) -> frozenset[str]:
     """The Flax paths of the weights of a model that never have a gradient: `requires_grad=False` as they are made."""
     if is_chosen(cls):

@@ -67,6 +67,18 @@ class Parts:
         """Lowers an expression that may be any weight of a model."""
         raise NotImplementedError
 
+    def from_outside(self, wanted: str, node: Expr, kind: Kind) -> Value:
+        """What the caller is to make: a parameter of this function, or an input of the training step."""
+        raise NotImplementedError
+
+    def surely_once(self) -> bool:
+        """Whether the place at hand is evaluated exactly once each time that its function runs."""
+        raise NotImplementedError
+
+    def bound_before(self) -> set[str]:
+        """The names that statements before the one at hand bind in this function."""
+        raise NotImplementedError
+
     def asked_mode(self, node: Expr) -> ModeFlag | None:
         """Whether `model.training`, on the host, is asked for, and what it is; None for other expressions."""
         raise NotImplementedError

@@ -34,7 +34,7 @@ from migrate.lowering.expressions.chosen_options import by_chosen_option
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.expressions.known_to_jit import need_value, values_needed
-from migrate.lowering.expressions.made_outside import COPIES, MadeOutside
+from migrate.lowering.expressions.made_outside import COPIES, OF_LISTS, MadeOutside
 from migrate.lowering.expressions.numbers_told import number_told
 from migrate.lowering.expressions.typed_tensors import TypedTensors, tensor_type
 from migrate.lowering.expressions.wide_numbers import narrow
@@ -114,7 +114,7 @@ class TorchCalls(
         if name in DTYPES or name in RULES:
             chosen = by_chosen_option(node)
             made = self.apply_rule(RULES[name], name, node) if chosen is None else self.expr(chosen)
-            return self.copied_outside(node, made) if name in COPIES else made
+            return self.copied_outside(node, made) if name in OF_LISTS else made
         if name.startswith("torch.nn.") and name.split(".")[-1][:1].isupper():
             raise Unsupported("MIG202", f"{name}: {REFUSED[name]}" if name in REFUSED else name)
         raise Unsupported("MIG301", name)
@@ -376,7 +376,7 @@ class TorchCalls(
         value = self.expr(node.args[0].value)
         if isinstance(value.kind, Host) and id(node) not in self.script.host_sites:
             return Value(nodes.call("jnp.asarray", value.node), Tensor(origins=frozenset({id(node)})))
-        return self.apply_rule(RULES["torch.from_numpy"], "torch.from_numpy", node)
+        return self.copied_outside(node, self.apply_rule(RULES["torch.from_numpy"], "torch.from_numpy", node))
 
     def torch_autograd_Variable(self, node: cst.Call) -> Value:
         """`Variable(x)` has been `x` since torch 0.4, and takes tensors alone: what is not known is one there."""

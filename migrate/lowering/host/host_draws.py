@@ -58,7 +58,7 @@ class HostDraws(Scope):
         return self.from_outside("drawn", node, kind)
 
     def from_outside(self, wanted: str, node: Expr, kind: Kind) -> Value:
-        """What the caller is to draw: a parameter of this function, or an input of the training step."""
+        """What the caller is to make: a parameter of this function, or an input of the training step."""
         turns = self.turns_of_range(node) if kind == Tensor("float", 0) else None
         if turns is not None:
             return self.drawn_for_turns(wanted, node, *turns)
@@ -134,13 +134,20 @@ class HostDraws(Scope):
             return False
         if self.region is not None:
             return True
-        before = [statement for block in self.blocks for statement in block.statements[: block.index]]
-        return self.facts is not None and not any(map(suites.may_leave, before))
+        return self.facts is not None and not any(map(suites.may_leave, self._before()))
+
+    def _before(self) -> list[Statement]:
+        """The statements before the one at hand."""
+        return [statement for block in self.blocks for statement in block.statements[: block.index]]
+
+    def bound_before(self) -> set[str]:
+        return set(usage.stores(self._before()))
 
     def in_terms_of_parameters(self, facts: FunctionFacts, node: Expr) -> Expr:
         """An expression as the caller can write it, but for the parameters themselves."""
-        bound = usage.stores(facts.node.body)
         parameters = {parameter.name.value for parameter in facts.node.params.params}
+        as_given = parameters - self.bound_before()
+        bound = [name for name in usage.stores(facts.node.body) if name not in as_given]
         for _ in range(8):
             local = {name for name in usage.loads(node) if name in bound}
             if not local:

@@ -33,7 +33,7 @@ from migrate.lowering.weights.set_by_name import SetByName
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.per_parameter import changes_its_variables, path_of_list, zipped
-from migrate.weights import weights_of
+from migrate.weights import same_weights, weights_of
 
 
 class ParameterLoops(Accumulation, SetByName):
@@ -83,7 +83,9 @@ class ParameterLoops(Accumulation, SetByName):
         owners = [function.value for function in functions if function.attr.value == "buffers"]
         names = names_of_pair(node.target) if isinstance(node.target, cst.Tuple) else None
         kinds = [kind for kind in map(self.kind_of, owners) if isinstance(kind, Model) and kind.place is not None]
-        if names is None or len(kinds) != 2 or len(sources) != 2 or kinds[0].cls != kinds[1].cls:
+        if names is None or len(kinds) != 2 or len(sources) != 2:
+            return None
+        if not same_weights(self.script, *(kind.cls for kind in kinds)):
             return None
         body = nodes.code(node.body).strip().replace(".data", "")
         target = next((n for n, name in enumerate(names) if body == f"{name}.copy_({names[1 - n]})"), None)
@@ -112,12 +114,12 @@ class ParameterLoops(Accumulation, SetByName):
         if names is None or len(names) != len(sources):
             return None
         found: list[Looped] = []
-        classes = set[str | None]()
+        classes: list[str | None] = []
         for name, source in zip(names, sources, strict=True):
             kind, path = self.kind_of(source), path_of_list(source)
             if isinstance(kind, WeightTree) and kind.listed and path:
                 found.append(Looped(name, NOWHERE, f"{name}_grad", tree=path))
-                classes.add(kind.cls)
+                classes.append(kind.cls)
                 continue
             models = self.whole_models(self.selection(source))
             if models is None or len(models) != 1:
@@ -125,10 +127,13 @@ class ParameterLoops(Accumulation, SetByName):
             taken = "grad" in usage.loads(node) or self.torch_name(cst.Name("grad")) is not None
             gradient = "grad" if len(names) == 1 and not taken else f"{name}_grad"
             found.append(Looped(name, self.seen_here(models[0]), gradient))
-            classes.add(self.script.places.get(self.root(models[0])))
-        if len(classes) > 1:
-            return None
-        return found
+            classes.append(self.script.places.get(self.root(models[0])))
+        return found if self.are_alike(classes) else None
+
+    def are_alike(self, classes: Sequence[str | None]) -> bool:
+        """Whether models of some classes, None where one is not known, have the same weights."""
+        first = classes[0] if classes else None
+        return all(one == first or (one and first and same_weights(self.script, first, one)) for one in classes)
 
     def note_lists_of_callers(self, node: cst.For) -> None:
         """Notes a function that changes lists of its callers beside parameters: it is taken as if its body stood where

@@ -24,7 +24,7 @@ from migrate.lowering.weights.weight_dicts import model_of_state
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
-from migrate.weights import model_weights
+from migrate.weights import model_weights, same_weights
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class StateLoops(GradientLists):
         for model in found.models.values():
             self.refuse_entries(model)
         first = next(iter(found.models.values()))
-        if any(model.cls != first.cls for model in found.models.values()):
+        if not all(same_weights(self.script, first.cls, model.cls) for model in found.models.values()):
             raise Unsupported("MIG306", f"`for {nodes.code(node.target)}`: state dicts of models of several classes")
         made: list[Statement] = []
         for what in (PARAMS, BATCH_STATS) if self.stats_of(first) else (PARAMS,):
