@@ -423,7 +423,7 @@ class Script(ByRound):
         facts = self.classes.get(cls)
         if facts is None or cls in seen:
             return set()
-        found = set(facts.own_draws)
+        found = facts.own_draws | facts.found_own_draws  # models without a class are known in one round alone
         for node in self._nodes(cls):
             for inner in classes_in(node):
                 found |= self.draws(inner, seen | {cls})

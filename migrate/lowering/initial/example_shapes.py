@@ -72,6 +72,16 @@ class ExampleShapes(Binding):
         found = self._taken_by_method(cls, self._given_to_constructor(cls, made.args, {}), method)
         return found[1] if found is not None and found[0] == 0 and self.available(found[1]) else None
 
+    def features_of_part(self, cls: str, part: str, made: Expr) -> Expr | None:
+        """How many features a part of a model of dense layers takes that `made` makes."""
+        direct = isinstance(made, cst.Call) and isinstance(self.kind_of(made.func), ModuleClass)
+        init = self.script.classes[cls].method("__init__")
+        if not direct or init is None or not isinstance(made, cst.Call) or not self._weights_are_of(cls, _DENSE):
+            return None
+        layer = constructors.given_once(init, f"self.{part}")
+        found = None if layer is None else self._taken_by(cls, layer, self._given_to_constructor(cls, made.args, {}))
+        return found[1] if found is not None and found[0] == 0 and self.available(found[1]) else None
+
     def _features_inline(self, cls: str) -> list[Expr]:
         """The features that a model without a class takes, where its first layer with weights says them in numbers."""
         held = self.script.classes[cls].children.get("")

@@ -201,14 +201,15 @@ class Examples(StateAccess, HostDraws, Binding):
         return bool(later & set(usage.paths(node)))
 
     def takes_from_nothing(self, node: Expr) -> bool:
-        """Whether an expression reads a list that this constructor makes empty, for other methods to fill."""
+        """Whether an expression takes an item of a list that this constructor makes empty, for other methods to
+        fill."""
         if self.facts is None or not self.script.is_constructor(self.scope):
             return False
         body = self.facts.node.body
         mentions = Counter(nodes.dotted(one) for one in every(body, cst.Attribute))
         bound = [(nodes.dotted(target), value) for target, value in usage.bindings(body)]
         empty = {path for path, value in bound if nodes.code(value) in _EMPTY and mentions[path] == 1}
-        return bool(empty & set(usage.paths(node)))
+        return any(nodes.dotted(one.value) in empty for one in every(node, cst.Subscript))
 
     def runs_unmade(self, node: Expr) -> bool:
         """Whether an expression calls a function that runs a model which has no weights yet."""

@@ -169,6 +169,10 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         better = refused or asked or self.moves_on(resolved) or any(map(self.may_be_unset, resolved))
         if better or any(self.draws_inside(argument) or self.draws_on_host(argument) for argument in resolved):
             zeros = zeros or ([] if is_chosen(cls) else self.example_of_features(cls, self.made_by(place)))
+        if refused is not None and not zeros and example is not None and example.method and not is_chosen(cls):
+            of_features = self.methods_of_features(place, self.made_by(place))
+            if of_features:
+                return self.made_of_zeros(place, of_features, method=True)
         if refused is not None and not zeros:
             raise refused
         if not resolved and not zeros:
@@ -189,7 +193,8 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
             self.before = outer
         found = None if zeros else example
         given = nodes.arguments(arguments) if found is None else found.as_arguments(arguments)
-        return self.made_weights(place, made, key, self.with_parts_beside(place, given, early))
+        method = found.method if found is not None and found.method else "forward"
+        return self.made_weights(place, made, key, self.with_parts_beside(place, given, early, method))
 
     def simplest_example(self, place: Place) -> Example | None:
         """What a model is first called with; of one that takes what other calls give, as a target network does, or that

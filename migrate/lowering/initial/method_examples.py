@@ -91,13 +91,15 @@ class MethodExamples(Examples, MethodUses):
         alike = len(classes) == 1 or len(made.calls) == 1  # what one class's methods return another's may not
         return made if made.calls and alike and made.understood and not any(left.values()) else None
 
-    def with_parts_beside(self, place: Place, given: Sequence[cst.Arg], early: bool) -> list[cst.Arg]:
+    def with_parts_beside(
+        self, place: Place, given: Sequence[cst.Arg], early: bool, method: str = "forward"
+    ) -> list[cst.Arg]:
         """The arguments of `init`, with `method=lambda model, x: model.generator(model(x))` for parts that no forward
-        pass calls and the script does: they would have no weights. Raises Unsupported where these take something else.
-        """
+        pass, or what `method` is in its place, calls and the script does: they would have no weights. Raises
+        Unsupported where these take something else."""
         cls, made = self.script.places[place], list[Expr]()
         recorded = {} if is_chosen(cls) else self.script.method_examples.get(place, {})
-        left = self.weighted_parts(cls) - self.attributes_used(cls, "forward") if recorded else set[str]()
+        left = self.weighted_parts(cls) - self.attributes_used(cls, method) if recorded else set[str]()
         inputs = "x" if len(given) == 1 and given[0].keyword is None else "*inputs"
         for name, example in recorded.items():
             if name not in left:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import libcst as cst
 
@@ -12,7 +13,7 @@ from migrate.lowering.expressions.elements import QUEUES
 from migrate.lowering.models.object_history import changes_with_use, used_of_object
 from migrate.lowering.scope import Scope
 from migrate.lowering.unit import Environment
-from migrate.syntax import nodes, usage
+from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
@@ -86,8 +87,8 @@ class TakenExamples(Scope):
         return any(type(self.kind_of(func.value)) is Kind and func.attr.value in _MOVING for func in methods)
 
     def reads_empty(self, example: Sequence[Expr]) -> str:
-        """The list of the object that is being made which an example reads, and which its constructor leaves empty, or
-        one of this scope that is empty yet; "" where there is none."""
+        """The list which an example reads of the object that is being made, or of another one, and which its
+        constructor leaves empty, or one of this scope that is empty yet; "" where there is none."""
         for name in (name for one in example for name in usage.loads(one)):
             kind = self.kind_of_name(name)
             if isinstance(kind, Items) and kind.items == () and kind.type == "list":
@@ -95,17 +96,32 @@ class TakenExamples(Scope):
         for made in (call for one in example for call in usage.calls(one)):
             if nodes.dotted(made.func) in QUEUES and _is_empty(made):
                 return nodes.code(made)
+        read = [path for one in example for path in usage.paths(one)]
+        for path in read:
+            owner, _, name = path.rpartition(".")
+            init = self._constructor_of(owner) if owner and owner != "self" else None
+            if init is not None and f"self.{name}" in _made_empty(init):
+                return path
         if self.facts is None or not self.script.is_constructor(self.scope):
             return ""
-        made = {
-            nodes.code(target.target)
-            for assign in every(self.facts.node.body, cst.Assign)
-            for target in assign.targets
-            if _is_empty(assign.value)
-        }
-        read = [path for one in example for path in usage.paths(one)]
+        made = _made_empty(self.facts.node)
         read += [f"self.{name}" for path in read for name in self.used_in_turn(path)]
         return next((path for path in read if path in made), "")
+
+    def _constructor_of(self, name: str) -> cst.FunctionDef | None:
+        """The constructor of the class of an object, be that one of which nothing else is known."""
+        kind = self.kind_of_name(name)
+        if isinstance(kind, Instance):
+            facts = self.script.functions.get(f"{kind.cls}.__init__")
+            return facts.node if facts is not None else None
+        file = self.unit.source.module
+        makers = [value.func for target, value in usage.bindings(file) if _makes(value, target, name)]
+        called = nodes.dotted(makers[0]) if len(makers) == 1 else None
+        for cls in file.body if called else ():
+            if isinstance(cls, cst.ClassDef) and cls.name.value == called:
+                methods = [one for one in suites.suite_of(cls.body.body) if isinstance(one, cst.FunctionDef)]
+                return next((one for one in methods if one.name.value == "__init__"), None)
+        return None
 
     def used_in_turn(self, path: str) -> set[str]:
         """The attributes of the object that is being made which a method of it uses."""
@@ -118,6 +134,16 @@ class TakenExamples(Scope):
 def _misses(place: Place, taken: str) -> Unsupported:
     """Declines an example that training would then miss."""
     return Unsupported("MIG402", f"an example for {place.name} would take from {taken} what training then misses")
+
+
+def _makes(value: Expr, target: Expr, name: str) -> TypeGuard[cst.Call]:
+    """Whether a call is bound to a name."""
+    return isinstance(value, cst.Call) and nodes.dotted(target) == name
+
+
+def _made_empty(constructor: cst.FunctionDef) -> set[str]:
+    """The attributes that a constructor makes empty: `self.states, self.actions = [], []`."""
+    return {nodes.code(target) for target, value in usage.bindings(constructor.body) if _is_empty(value)}
 
 
 def _is_empty(value: Expr) -> bool:

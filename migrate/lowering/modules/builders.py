@@ -113,7 +113,7 @@ class Builders(TakenParts):
         own.own_stats |= any(weight.collection == "batch_stats" for layer in layers for weight in layer.weights)
         own.own_trains |= facts.takes_mode
         if facts.takes_mode and any(TABLE[layer.torch].draws for layer in layers if layer.torch in TABLE):
-            own.own_draws.add("dropout")
+            own.found_own_draws.add("dropout")
 
     def built_kind(self, kind: Kind) -> Kind:
         """What a builder returns: a model of its own where no module takes it."""

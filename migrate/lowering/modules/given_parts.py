@@ -168,7 +168,7 @@ def own_given(facts: ClassFacts, kind: Module) -> None:
     facts.own_trains |= any(TABLE[layer.torch].trains for layer in layers)
     facts.own_stats |= any(map(_keeps_statistics, layers))
     if any(TABLE[layer.torch].draws for layer in layers):
-        facts.own_draws.add("dropout")
+        facts.found_own_draws.add("dropout")
 
 
 def _keeps_statistics(layer: LayerNode) -> bool:

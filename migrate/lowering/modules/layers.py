@@ -110,7 +110,7 @@ class Layers(UserModules):
             attribute = self.making.split(".")[1] if own else ""
             facts.own_stats |= kept and not self.script.never_read(attribute)
             if layer.draws and trains:
-                facts.own_draws.add("dropout")
+                facts.found_own_draws.add("dropout")
             value = self.in_precision(value)
         if told in usage.loads(value.node):
             value = replace(value, node=nodes.expression(f"Lazy(lambda {told}: {{made}})", made=value.node))

@@ -144,7 +144,7 @@ class ModuleWeights(Ties, ChangedBuffers):
 
     def computed_parameter(self, name: Expr, value: Expr) -> tuple[Expr, None, int]:
         """A parameter whose first value is computed: `nn.Parameter(torch.linspace(0, 1, 5))`."""
-        own = self.script.classes[self.cls].own_draws
+        own = self.script.classes[self.cls].found_own_draws
         before = set(own)
         lowered = self.array(value)
         drawn = "make_rng" in nodes.code(lowered.node)
@@ -160,14 +160,14 @@ class ModuleWeights(Ties, ChangedBuffers):
         if not isinstance(name, str):
             raise Unsupported("MIG201", "a buffer whose name is not written out")
         saved = not any(_unsaved(number, arg) for number, arg in enumerate(node.args))
-        facts.own_draws, before = set(facts.own_draws), facts.own_draws
+        facts.found_own_draws, before = set(facts.found_own_draws), facts.found_own_draws
         value = self.expr(node.args[1].value)
         if nodes.is_literal(value.node, None) and name not in facts.changed:
             facts.attributes[name] = facts.seen[name] = value.kind
             return [nodes.statement(f"self.{name} = None")]
         drawn = "make_rng" in nodes.code(value.node)
         if (name in facts.changed or (drawn and saved)) and isinstance(value.kind, Tensor):
-            facts.own_draws = before  # it is drawn once, with the weights
+            facts.found_own_draws = before  # it is drawn once, with the weights
             code = nodes.code(value.node).replace('make_rng("sample")', 'make_rng("params")')
             return self.variable(facts, name, Value(cst.parse_expression(code), value.kind), saved)
         if drawn:

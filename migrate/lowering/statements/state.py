@@ -351,7 +351,7 @@ class StateAccess(Detached, ChosenModels, LookedAt):
         if self.context in _SELF_CONTEXTS:
             facts = self.script.classes[self.cls]
             method = self.scope.rpartition(".")[2]
-            facts.own_draws.add("sample" if method in facts.reached else "method")
+            facts.found_own_draws.add("sample" if method in facts.reached else "method")
             if self.facts is not None and self.facts.is_static:
                 facts.draws_statically.add(method)
             return nodes.expression('self.make_rng("sample")')
@@ -377,7 +377,7 @@ class StateAccess(Detached, ChosenModels, LookedAt):
             return key
         if self.context not in _SELF_CONTEXTS or path != "self.training":
             return self.fresh_key()
-        self.script.classes[self.cls].own_draws.add("dropout")
+        self.script.classes[self.cls].found_own_draws.add("dropout")
         return nodes.expression('self.make_rng("dropout") if self.training else None')
 
     def key_for(self, facts: FunctionFacts, given: Mapping[str, cst.Arg]) -> Expr:
