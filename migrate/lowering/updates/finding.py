@@ -69,6 +69,8 @@ class RegionFinding(RegionStatements):
             return None
         loss = self.differentiated(statements[first])
         assert loss is not None
+        if any(map(self.updates_inside, statements[index:first])):
+            return None
         sums = index != first and self.starts_sum(statements[:first], index)
         if index != first and not sums and not self.starts(statements[index]):
             return None

@@ -223,6 +223,7 @@ class GradientFlow(Scope):
     ) -> tuple[list[Statement], str]:
         """Statements of earlier regions that gradients of `models` flow through on their way from the loss; and why
         they cannot be computed again, if so."""
+        history = [each for statement in history for each in self.last_turn(statement)]
         _, needed = self.dependencies(own, set(usage.loads(self.attached(loss))))
         carrying: set[str] = set()
         chosen: list[Dependency] = []
@@ -243,6 +244,21 @@ class GradientFlow(Scope):
             if changed & inputs or any(self.stepped(s) & dependency.models for s in later):
                 problem = f"the gradient goes through `{first_line(dependency.statement)}`, whose inputs have changed"
         return [dependency.statement for dependency in chosen], problem
+
+    def last_turn(self, statement: Statement) -> list[Statement]:
+        """What a loop with updates of its own has run in its last turn, whose results a later loss may go on from: a
+        critic's steps before the one of a generator. Without such a turn there is nothing that the loss could go
+        through; of other statements the statement itself."""
+        if not isinstance(statement, cst.For) or statement.orelse is not None or not self.updates_inside(statement):
+            return [statement]
+        body = suites.suite_of(statement.body.body)
+        return [statement] if any(map(suites.may_leave, body)) else list(body)
+
+    def updates_inside(self, statement: Statement) -> bool:
+        """Whether a loop has an update in its own block: a backward pass, and a step."""
+        body = suites.suite_of(statement.body.body) if isinstance(statement, cst.For | cst.While) else []
+        backward = any(self.differentiated(one) is not None for one in body)
+        return backward and any(self.stepped(one) for one in body if isinstance(one, cst.SimpleStatementLine))
 
     def repeated_after(self, statement: Statement) -> list[Statement]:
         """The statements of the loops around the block at hand that a statement stands before: in their next turn, they
