@@ -162,7 +162,8 @@ class MethodCalls(ValueCalls):
         if isinstance(kind, Host):
             if is_batch(kind) and self.region is not None and method != "next":
                 return self.method_call(node, func, replace(base, kind=Tensor()))  # an input of the step
-            if is_batch(kind) and any(isinstance(self.expr(a.value).kind, Tensor) for a in node.args):
+            with_tensors = any(isinstance(self.expr(a.value).kind, Tensor) for a in node.args)
+            if is_batch(kind) and (with_tensors or method == "requires_grad_"):
                 return self.tensor_call(f"Tensor.{method}", node, self.as_array(base))
             self.refuse_foreign(node, kind)
             return self.host_method(node, func, base)

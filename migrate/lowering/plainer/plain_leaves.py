@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate.known.kinds import Leaf, Tensor
+from migrate.known.kinds import Leaf, Tensor, is_batch
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.updates.gradient_flow import GradientFlow, asks_for_gradients
@@ -109,7 +109,8 @@ class PlainLeaves(GradientFlow):
         if not isinstance(node, cst.Attribute) or not isinstance(node.value, cst.Name) or self.under_jit:
             return None
         kind = self.kind_of(node.value)
-        plain = isinstance(kind, Tensor) and not isinstance(kind, Leaf) and node.value.value in self.env.kinds
+        plain = (isinstance(kind, Tensor) and not isinstance(kind, Leaf)) or is_batch(kind)
+        plain = plain and node.value.value in self.env.kinds
         return node.value if plain and node.attr.value in ("requires_grad", "requires_grad_") else None
 
     def leaf_of_data(self, node: Expr) -> cst.Name | None:

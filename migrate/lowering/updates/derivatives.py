@@ -8,7 +8,7 @@ import libcst as cst
 
 from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import Items, Kind, Leaf, Tensor
+from migrate.known.kinds import Items, Kind, Leaf, Tensor, is_batch
 from migrate.known.weight_kinds import WeightTree
 from migrate.lowering.expressions.arguments import Arguments
 from migrate.lowering.expressions.held_values import HeldValues
@@ -32,6 +32,8 @@ class Derivatives(ValuesPerParameter, Arguments, HeldValues):
         names = [name.value for name in inputs if isinstance(name, cst.Name)]
         bound: dict[str, Kind] = {name: self.kind_of_name(name) for name in names}
         bound = {name: kind.plain if isinstance(kind, Leaf) else kind for name, kind in bound.items()}
+        batches = {name for name, kind in bound.items() if is_batch(kind)}
+        bound |= dict.fromkeys(batches, Tensor())
         if len(names) != len(inputs) or not all(type(kind) in (Tensor, WeightTree) for kind in bound.values()):
             raise Unsupported("MIG301", f"torch.autograd.grad by {nodes.code(given['inputs'])}")
         (output,) = _listed(outputs) if len(_listed(outputs)) == 1 else (outputs,)
@@ -55,7 +57,8 @@ class Derivatives(ValuesPerParameter, Arguments, HeldValues):
         function = cst.Lambda(cst.Parameters([cst.Param(cst.Name(name)) for name in names]), nodes.bare(body))
         numbers = nodes.tuple_of([cst.Integer(str(number)) for number in range(len(names))])
         gradient = nodes.call("jax.grad", function, **({"argnums": numbers} if len(names) > 1 else {}))
-        made: Expr = cst.Call(gradient, nodes.arguments([nodes.name(name) for name in names]))
+        by = [self.array(nodes.name(name)).node if name in batches else nodes.name(name) for name in names]
+        made: Expr = cst.Call(gradient, nodes.arguments(by))
         traced = self.facts is not None or self.region is not None
         if traced:
             made = self.in_graph(made, given.get("create_graph"))

@@ -17,6 +17,7 @@ from migrate.lowering.updates.accumulation import Accumulation
 from migrate.lowering.updates.gradient_flow import GradientFlow, asks_for_gradients
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 _MAKERS = "torch.optim."
 
@@ -36,6 +37,7 @@ class Leaves(Accumulation, GradientFlow):
                 raise Unsupported("MIG303", f"{place.name} is bound anew, and {name} has the tensor that it was")
         made = isinstance(kind, Leaf) and kind.place == NOWHERE  # by a function
         asked = (made or asks_for_gradients(written)) and not self.starts_a_sum(place.name)
+        asked = asked and (made or self.is_differentiated(place.name))
         if self.context not in HOST_CONTEXTS or self.under_jit or self.nested or not asked:
             self.script.leaves.discard(place)
             return kind.plain if isinstance(kind, Leaf) else kind
@@ -66,6 +68,17 @@ class Leaves(Accumulation, GradientFlow):
             return False
         read = {path for statement in later for path in usage.paths(statement)}
         return f"{name}.grad" not in read and name in usage.stores(later)
+
+    def is_differentiated(self, name: str) -> bool:
+        """Whether anything may ask for the gradient of a tensor that backward() leaves: some file reads one, or an
+        optimizer takes the tensor. `torch.autograd.grad` leaves none."""
+        files = [unit.source.module for unit in self.unit.others.values() or [self.unit]]
+        read = [one for file in files for one in every(file, cst.Attribute) if one.attr.value == "grad"]
+        if any(self.torch_name(one) != "torch.autograd.grad" for one in read):
+            return True
+        calls = [call for file in files for call in usage.calls(file)]
+        made = [call for call in calls if (self.torch_name(call.func) or "").startswith(_MAKERS)]
+        return any(name in usage.paths(call) for call in made)
 
     def first_gradients(self, place: Place) -> list[Statement]:
         """The gradients of a new leaf, where some backward pass adds to what was there."""
