@@ -115,12 +115,14 @@ class ModelWeights:
 @dataclass(frozen=True)
 class Manifest:
     """``source`` is the rewritten file's name, ``target`` the library that the Flax names follow ("linen"), ``saved``
-    what the files hold that the script saves, for each of their kinds."""
+    what the files hold that the script saves, for each of their kinds, ``by_inputs`` the backward passes of the torch
+    script that are taken for gradients by inputs alone, "train.py:44": they train nothing."""
 
     source: str
     target: str
     models: tuple[ModelWeights, ...]
     saved: tuple[SavedFile, ...] = ()
+    by_inputs: tuple[str, ...] = ()
 
 
 def read(path: str | Path) -> Manifest:
@@ -174,6 +176,8 @@ def dumps(manifest: Manifest) -> str:
     models = ",\n".join(_dump_model(model) for model in manifest.models)
     saved = ",\n".join(_dump_saved(entries) for entries in manifest.saved)
     ended = f',\n "saved": [\n{saved}\n ]' if saved else ""
+    if manifest.by_inputs:
+        ended += f',\n "by_inputs": {as_json(list(manifest.by_inputs))}'
     return "{" + lines + ",\n " + f'"models": [\n{models}\n ]{ended}}}\n'
 
 
@@ -231,7 +235,7 @@ def loads(text: str) -> Manifest:
         data = json.loads(text, object_pairs_hook=no_duplicates)
     except json.JSONDecodeError as error:
         raise ManifestError(f"line {error.lineno}: not JSON: {error.msg}") from None
-    known = ("source", "target", "saved")
+    known = ("source", "target", "saved", "by_inputs")
     fields = fields_in(data, "the manifest", required=("format", "version", "models"), optional=known)
     if fields["format"] != FORMAT:
         reject("format", f"expected {FORMAT!r}, not {fields['format']!r}: is this a weight manifest?")
@@ -244,7 +248,8 @@ def loads(text: str) -> Manifest:
             reject(f"models[{i}].class", f"a second model {name!r}: each class is described once")
     saved = [saved_files.load(entries, where) for entries, where in items_in(fields.get("saved", []), "saved")]
     source, target = text_in(fields.get("source", ""), "source"), text_in(fields.get("target", "linen"), "target")
-    return Manifest(source, target, tuple(models), tuple(saved))
+    by_inputs = [text_in(line, where) for line, where in items_in(fields.get("by_inputs", []), "by_inputs")]
+    return Manifest(source, target, tuple(models), tuple(saved), tuple(by_inputs))
 
 
 def _model(data: object, where: str) -> ModelWeights:

@@ -12,7 +12,7 @@ from migrate.files.notebook import Notebook
 from migrate.files.project import Member, Project, single
 from migrate.files.source import SourceFile
 from migrate.files.unused_definitions import Stub, stubs, unused_definitions, with_stubs
-from migrate.lowering import Lowered, Taken, lower_by_class, taken_first
+from migrate.lowering import Lowered, Taken, lower_by_class, passes_by_inputs, taken_first
 from migrate.manifest import Manifest, ModelWeights
 from migrate.options import DEFAULT, Options
 from migrate.saved_files import SavedFile
@@ -105,7 +105,7 @@ def convert_project(project: Project, options: Options = DEFAULT) -> ProjectConv
 
 def _converted(project: Project, options: Options) -> ProjectConversion:
     outputs: list[Output] = []
-    models, saved = list[ModelWeights](), list[SavedFile]()
+    models, saved, by_inputs = list[ModelWeights](), list[SavedFile](), list[str]()
     name = project.scripts[0].name if len(project.scripts) == 1 else project.root.name
     for part in project.components():
         made, manifest = convert_part(part, name, options)
@@ -113,7 +113,9 @@ def _converted(project: Project, options: Options) -> ProjectConversion:
         outputs += made
         models += [model for model in manifest.models if model not in models]
         saved += [entries for entries in manifest.saved if entries not in saved]
-    return ProjectConversion(tuple(outputs), Manifest(name, "linen", tuple(models), tuple(saved)))
+        by_inputs += passes_by_inputs(part.inputs)
+    whole = Manifest(name, "linen", tuple(models), tuple(saved), tuple(by_inputs))
+    return ProjectConversion(tuple(outputs), whole)
 
 
 def convert_part(part: Project, name: str, options: Options = DEFAULT) -> tuple[list[Output], Manifest]:

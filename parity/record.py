@@ -59,6 +59,8 @@ class RunConfig:
     taps: bool = True
     # jax only: evaluate the first step on numbers of high precision, "mpmath" or "flint", and end there
     oracle: str | None = None
+    # backward passes for gradients by inputs, "train.py:44": they are no steps
+    by_inputs: tuple[str, ...] = ()
     # jax only
     manifest: str | None = None
     torch_recording: str | None = None
@@ -69,7 +71,8 @@ class RunConfig:
     @staticmethod
     def read(path: str | Path) -> RunConfig:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
-        return RunConfig(**{**data, "argv": tuple(data["argv"])})
+        lists = {name: tuple(data[name]) for name in ("argv", "by_inputs")}
+        return RunConfig(**{**data, **lists})
 
 
 @dataclass

@@ -146,6 +146,8 @@ class Watcher:
                 value = result[0][0] if has_aux else result[0]
                 gradients = jax.tree.leaves(result[1])
                 names = dict(found)
+                if self.config.by_inputs and not names:  # it trains nothing
+                    return result
 
                 def arrived(value: Any, *gradients: Any) -> None:
                     self._arrived(value, {names[i]: g for i, g in enumerate(gradients) if i in names})

@@ -1,8 +1,9 @@
 """The torch side, in a process of its own: `python -m parity.run_torch CONFIG.json` writes a recording.
 
-The script runs unmodified, as `__main__`. Watched are: each loss whose `.backward()` is called (a step), the gradients
-that it adds, every model before its first use, and the output of every module in its first differentiated pass. Where a
-script never calls it, `torch.autograd.grad` of a loss by weights is a step, too.
+The script runs unmodified, as `__main__`. Watched are: each loss whose `.backward()` is called (a step, but
+for those that the manifest names under `by_inputs`), the gradients that it adds, every model before its first use, and
+the output of every module in its first differentiated pass. Where a script never calls it, `torch.autograd.grad` of a
+loss by weights is a step, too.
 """
 
 from __future__ import annotations
@@ -243,15 +244,23 @@ class Watcher:
         def backward(tensor: Tensor, *args: Any, **kwargs: Any) -> None:
             if self._in_backward:
                 return original(tensor, *args, **kwargs)
-            if len(self.recording.losses) >= self.config.steps:
+            trains = not self._is_by_inputs(sys._getframe(1))
+            if trains and len(self.recording.losses) >= self.config.steps:
                 raise Stop
             self._in_backward = True
             try:
-                self._differentiate(original, tensor, args, kwargs)
+                if trains:
+                    self._differentiate(original, tensor, args, kwargs)
+                else:
+                    original(tensor, *args, **kwargs)
             finally:
                 self._in_backward = False
 
         child.patch(torch.Tensor, "backward", backward)
+
+    def _is_by_inputs(self, caller: FrameType) -> bool:
+        """Whether a backward pass is taken for gradients by inputs alone."""
+        return f"{Path(caller.f_code.co_filename).name}:{caller.f_lineno}" in self.config.by_inputs
 
     def _patch_grad(self) -> None:
         original = torch.autograd.grad

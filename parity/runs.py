@@ -169,6 +169,7 @@ class Runs:
             threads=threads,
             perturb=perturb,
             dtype=dtype,
+            by_inputs=self.check().by_inputs,
             manifest=str(self.manifest.resolve()) if ours else None,
             torch_recording=self._recorded(twin) if ours else None,
         )

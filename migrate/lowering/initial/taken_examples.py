@@ -15,7 +15,6 @@ from migrate.lowering.scope import Scope
 from migrate.lowering.unit import Environment
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr
-from migrate.syntax.walking import every
 
 _NEXT = ("next", "get_next")  # how methods are called that give one batch after another
 _MOVING = ("reset", "step")  # methods of environments: what they give differs from call to call

@@ -34,6 +34,7 @@ from migrate.lowering.plainer.copies_of_torch import with_functions_of_torch
 from migrate.lowering.plainer.factory_arguments import with_plain_factories
 from migrate.lowering.plainer.frozen_in_place import with_freezing_in_place
 from migrate.lowering.plainer.frozen_where_made import with_freezing_where_made
+from migrate.lowering.plainer.gradients_of_inputs import with_gradients_of_inputs
 from migrate.lowering.plainer.gradients_read import with_gradients_read
 from migrate.lowering.plainer.inherited_methods import with_inherited_methods
 from migrate.lowering.plainer.initialisers_told import with_initialisers_told
@@ -120,6 +121,7 @@ def taken_first(inputs: Sequence[Input], options: Options = DEFAULT) -> Taken:
 
 
 _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
+    with_gradients_of_inputs,
     with_own_names,
     with_names_apart,
     with_names_first,

@@ -170,7 +170,8 @@ class Derivatives(ValuesPerParameter, Arguments, HeldValues):
         have."""
         earlier = self.run_before()
         found = [number for number, statement in enumerate(earlier) if name in usage.stores(statement)]
-        return found[-1] if found and isinstance(earlier[found[-1]], cst.SimpleStatementLine) else None
+        surely = (cst.SimpleStatementLine, cst.With)
+        return found[-1] if found and isinstance(earlier[found[-1]], surely) else None
 
     def bound_after(self, name: str, others: Iterable[str]) -> bool:
         """Whether statements before the one at hand have bound all the others since one last bound a name."""

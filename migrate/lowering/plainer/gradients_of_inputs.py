@@ -1,0 +1,259 @@
+"""Gradients by inputs that a script takes by `backward()`, as attacks and saliency maps do:
+
+x.requires_grad = True                         loss = criterion(model(x), y)
+loss = criterion(model(x), y)                  x_grad = torch.autograd.grad(loss, x)[0]
+loss.backward()                                adv = x + eps * x_grad.sign()
+adv = x + eps * x.grad.sign()
+
+The input is taken as if it were written the second way, where what `backward()` leaves in the parameters is cleared
+before any optimizer steps: by the next statement that does anything with gradients, and by each training loop before
+its own backward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+import libcst as cst
+
+from migrate.lowering.plainer.copied_input import Edits
+from migrate.lowering.rounds import Input
+from migrate.lowering.updates.gradient_flow import asks_for_gradients
+from migrate.lowering.updates.region import method_call_of
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
+
+_CLOSED = (cst.FunctionDef, cst.ClassDef)
+_CLEARED = (".grad.zero_()", ".grad.data.zero_()", ".grad = None")
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """A backward pass for the gradients by some tensors, `names`, in a block of a function, or of the file."""
+
+    backward: Statement
+    loss: Expr
+    names: tuple[str, ...]
+    block: tuple[Statement, ...]
+    function: cst.FunctionDef | None
+
+
+def with_gradients_of_inputs(inputs: Sequence[Input]) -> list[Input]:
+    """The files of a project with `torch.autograd.grad` in the place of such backward passes."""
+    found = _taken(inputs)
+    return [one.edited(_edits(one.source.module, found[one.scope])) if found.get(one.scope) else one for one in inputs]
+
+
+def passes_by_inputs(inputs: Sequence[Input]) -> list[str]:
+    """The lines of these passes, as "train.py:44"."""
+    found = _taken(inputs)
+    places = [(one.source, each.backward) for one in inputs for each in found.get(one.scope, ())]
+    return [f"{PurePath(source.path).name}:{source.positions[line].start.line}" for source, line in places]
+
+
+def _taken(inputs: Sequence[Input]) -> dict[str, list[_Taken]]:
+    """Such backward passes by the scopes of the files of a project; none where a gradient of theirs may be used."""
+    if not any(".grad" in one.source.text for one in inputs):
+        return {}
+    found = {one.scope: list(_taken_in(one.source.module)) for one in inputs}
+    taken = [each for group in found.values() for each in group]
+    attacks = {each.function.name.value for each in taken if each.function is not None}
+    modules = [one.source.module for one in inputs]
+    alone = bool(taken) and _optimizers(modules) <= 1 and all(_clears_first(one, taken, attacks) for one in modules)
+    return found if alone else {}
+
+
+def _taken_in(module: cst.Module) -> Iterator[_Taken]:
+    """Such backward passes of a file, where that names torch as everybody does."""
+    if not any(nodes.code(one).strip() == "import torch" for one in every(module, cst.Import)):
+        return
+    for function in (None, *every(module, cst.FunctionDef)):
+        whole = module.body if function is None else suites.suite_of(function.body.body)
+        for block in _blocks(whole):
+            for number, statement in enumerate(block):
+                receiver = method_call_of(statement, "backward")
+                if receiver is None or not _only_keeps_graph(statement):
+                    continue
+                names = _leaves(block, number, whole)
+                if names and _leaves_nothing(block[number + 1 :], function):
+                    yield _Taken(statement, receiver.value, names, block, function)
+
+
+def _blocks(body: Sequence[Statement]) -> Iterator[tuple[Statement, ...]]:
+    """A suite, and those inside of it that are of no other function."""
+    yield tuple(body)
+    for statement in body:
+        if not isinstance(statement, _CLOSED):
+            yield from (tuple(suites.suite_of(one.body)) for one in every(statement, cst.IndentedBlock, closed=_CLOSED))
+
+
+def _only_keeps_graph(statement: Statement) -> bool:
+    """Whether `backward()` is given nothing that changes what it computes."""
+    call = suites.call_alone(statement)
+    args = call.args if call is not None else []
+    return all(arg.keyword is not None and arg.keyword.value in ("retain_graph", "create_graph") for arg in args)
+
+
+def _leaves(block: Sequence[Statement], backward: int, whole: Sequence[Statement]) -> tuple[str, ...]:
+    """The tensors whose gradients a block reads after a backward pass, if these are of that pass alone: the tensor is
+    told to have one in the same block, or its gradient is cleared there."""
+    before, after = block[:backward], block[backward + 1 :]
+    names = dict.fromkeys(_owner(one) for statement in after for one in every(statement, cst.Attribute))
+    read = [name for name in names if name]
+    last = max((i for i, one in enumerate(before) if "backward" in usage.attributes(one)), default=-1)
+    told_here = {name for one in before[last + 1 :] for name in _told(one)}
+    told = {name for one in every(cst.Module(list(whole)), cst.SimpleStatementLine) for name in _told(one)}
+    cleared = {name for one in after for name in read if _clears(one, name)}
+    own = all(name in told_here or name in told & cleared for name in read)
+    there = [_owner(one) for one in every(cst.Module(list(whole)), cst.Attribute)]
+    here = [_owner(one) for statement in after for one in every(statement, cst.Attribute)]
+    return tuple(read) if own and all(there.count(name) == here.count(name) for name in read) else ()
+
+
+def _owner(node: cst.Attribute) -> str:
+    """The name `x` of `x.grad`; "" of other attributes."""
+    return node.value.value if node.attr.value == "grad" and isinstance(node.value, cst.Name) else ""
+
+
+def _told(statement: Statement) -> set[str]:
+    """The tensors that a statement says of that they have gradients."""
+    small = suites.alone(statement)
+    if isinstance(small, cst.Expr) and asks_for_gradients(small.value):
+        func = small.value.func if isinstance(small.value, cst.Call) else None
+        owner = func.value if isinstance(func, cst.Attribute) and func.attr.value == "requires_grad_" else None
+        return {owner.value} if isinstance(owner, cst.Name) else set()
+    if not isinstance(small, cst.Assign) or len(small.targets) != 1:
+        return set()
+    target = small.targets[0].target
+    if isinstance(target, cst.Name) and asks_for_gradients(small.value):
+        return {target.value}
+    flag = (
+        isinstance(target, cst.Attribute)
+        and target.attr.value == "requires_grad"
+        and isinstance(target.value, cst.Name)
+    )
+    return {target.value.value} if flag and nodes.is_literal(small.value, True) else set()
+
+
+def _only_tells(statement: Statement, names: Collection[str]) -> bool:
+    """Whether a statement does nothing but say of one of some tensors that it has gradients."""
+    small = suites.alone(statement)
+    makes = isinstance(small, cst.Assign) and isinstance(small.targets[0].target, cst.Name)
+    return not makes and bool(_told(statement) & set(names))
+
+
+def _clears(statement: Statement, name: str) -> bool:
+    """Whether a statement clears the gradient of a tensor: `if x.grad is not None: x.grad.zero_()` as well."""
+    if isinstance(statement, cst.If) and statement.orelse is None and f"{name}.grad" in usage.paths(statement.test):
+        return all(_clears(one, name) for one in suites.suite_of(statement.body.body))
+    return nodes.code(statement).strip() in {f"{name}{text}" for text in _CLEARED}
+
+
+def _leaves_nothing(after: Sequence[Statement], function: cst.FunctionDef | None) -> bool:
+    """Whether the gradients of parameters are cleared before anything else is done with them in a block; a function
+    may also leave them as they are."""
+    for statement in after:
+        attributes = usage.attributes(statement)
+        if method_call_of(statement, "zero_grad") is not None:
+            return True
+        if "backward" in attributes or "step" in attributes:
+            return False
+    return function is not None and "step" not in usage.attributes(function.body)
+
+
+def _optimizers(modules: Sequence[cst.Module]) -> int:
+    """How many optimizers a project may make."""
+    made = [nodes.dotted(call.func) or "" for module in modules for call in usage.calls(module)]
+    names = {one.evaluated_name for module in modules for one in _imported_from(module, "torch.optim")}
+    return sum(("optim." in path and ".lr_scheduler" not in path) or path in names for path in made)
+
+
+def _imported_from(module: cst.Module, package: str) -> list[cst.ImportAlias]:
+    found = [one for one in every(module, cst.ImportFrom) if one.module and nodes.dotted(one.module) == package]
+    return [alias for one in found if not isinstance(one.names, cst.ImportStar) for alias in one.names]
+
+
+def _clears_first(module: cst.Module, taken: Sequence[_Taken], attacks: Collection[str]) -> bool:
+    """Whether each other backward pass of a file comes after a statement of its block that clears gradients, with no
+    such function called in between."""
+    own = {one.backward for one in taken}
+    for body in (module.body, *(suites.suite_of(one.body) for one in every(module, cst.IndentedBlock))):
+        clean = False
+        for statement in body:
+            if method_call_of(statement, "zero_grad") is not None:
+                clean = True
+            called = {(nodes.dotted(call.func) or "").rpartition(".")[2] for call in usage.calls(statement)}
+            if called & set(attacks) or statement in own:
+                clean = False
+            elif method_call_of(statement, "backward") is not None and not clean:
+                return False
+    return True
+
+
+def _edits(module: cst.Module, taken: Sequence[_Taken]) -> Edits:
+    """The edits for the backward passes of a file."""
+    edits = Edits()
+    used = {one.value for one in every(module, cst.Name)}
+    for one in taken:
+        named = {name: usage.unused_name(f"{name}_grad", used) for name in one.names}
+        used |= {*named.values()}
+        by = [nodes.name(name) for name in named]
+        call = nodes.call(
+            "torch.autograd.grad", one.loss, by[0] if len(by) == 1 else cst.List([cst.Element(x) for x in by])
+        )
+        text = "{t} = {c}[0]" if len(by) == 1 else "{t} = {c}"
+        targets = nodes.tuple_of([nodes.name(name) for name in named.values()], parentheses=False)
+        target = nodes.name(named[one.names[0]]) if len(by) == 1 else targets
+        edits.instead[one.backward] = suites.with_comments([nodes.statement(text, t=target, c=call)], one.backward)
+        inside = [one.block] if one.function is None else [suites.suite_of(one.function.body.body)]
+        for statement in (each for body in inside for each in _lines(body)):
+            plain = _plainly(statement, one, named)
+            if plain is not None and statement not in edits.instead:
+                edits.instead[statement] = plain
+    return edits
+
+
+def _lines(body: Sequence[Statement]) -> Iterator[Statement]:
+    """The simple statements of a suite, and branches, which may clear a gradient."""
+    for statement in body:
+        yield from every(statement, (cst.If, cst.SimpleStatementLine), closed=_CLOSED)
+
+
+def _plainly(statement: Statement, taken: _Taken, named: dict[str, str]) -> list[Statement] | None:
+    """What stands for a statement around such a backward pass; None for one that stays."""
+    if any(_clears(statement, name) for name in named) or _only_tells(statement, named):
+        return []
+    if isinstance(statement, cst.If):
+        return None
+    if taken.function is not None and method_call_of(statement, "zero_grad") is not None and _steps_nowhere(taken):
+        return []
+    instead = {f"{name}.grad": made for name, made in named.items()}
+    made = nodes.visited(statement, _Named(instead))
+    small = suites.alone(made)
+    target = small.targets[0].target if isinstance(small, cst.Assign) and len(small.targets) == 1 else None
+    if isinstance(small, cst.Assign) and (nodes.dotted(target) if target else None) in {
+        f"{name}.data" for name in named
+    }:
+        assert isinstance(target, cst.Attribute)
+        made = nodes.statement("{t} = {v}", t=target.value, v=small.value)
+    return None if made is statement or made.deep_equals(statement) else [made]
+
+
+def _steps_nowhere(taken: _Taken) -> bool:
+    """Whether the function of a backward pass steps no optimizer."""
+    return taken.function is not None and "step" not in usage.attributes(taken.function.body)
+
+
+class _Named(cst.CSTTransformer):
+    """Puts names in the place of `x.grad`."""
+
+    def __init__(self, instead: dict[str, str]) -> None:
+        super().__init__()
+        self.instead = instead
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
+        name = self.instead.get(nodes.dotted(original_node) or "")
+        return updated_node if name is None else nodes.name(name)
