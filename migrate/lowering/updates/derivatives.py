@@ -16,6 +16,7 @@ from migrate.lowering.weights.values_per_parameter import ValuesPerParameter
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 _PARAMETERS = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs")
 _ONES = ("torch.ones", "torch.ones_like")
@@ -118,7 +119,7 @@ class Derivatives(ValuesPerParameter, Arguments, HeldValues):
 
     def in_terms_of(self, output: Expr, inputs: Sequence[str]) -> Expr:
         """What has computed an output, down to the inputs."""
-        made, through = output, set[str](usage.loads(output))
+        made, through = output, {name for name in usage.loads(output) if self.is_derived(name)}
         for _ in range(20):
             steps = {
                 name: definition
@@ -137,6 +138,14 @@ class Derivatives(ValuesPerParameter, Arguments, HeldValues):
             if self.times_bound(name) > 1 and not self.bound_after(name, through - {*inputs}):
                 raise Unsupported("MIG301", f"torch.autograd.grad by {name}, which is bound again")
         return made
+
+    def is_derived(self, name: str) -> bool:
+        """Whether statements of the function at hand, or of the file, may compute what a name stands for from others:
+        it is no model and no module, and not bound by the head of a loop alone."""
+        kind = self.kind_of_name(name)
+        where = self.facts.node.body if self.facts is not None else self.unit.source.module
+        tensor = isinstance(kind, Tensor) or type(kind) is Kind
+        return tensor and any(name in usage.stores(one) for one in every(where, cst.SimpleStatementLine))
 
     def definition_by(self, name: str, inputs: Sequence[str], seen: frozenset[str] = frozenset()) -> Expr | None:
         """What a name stands for, where that depends on the inputs."""

@@ -1,0 +1,219 @@
+"""What agents and adversaries do around their updates: memories that become arrays, targets that follow, steps of a
+critic before the one of a generator, and losses of the last turn of a loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.conformance import rewritten
+
+HEAD = """import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+STATES = np.linspace(-1, 1, 24).reshape(8, 3).astype(np.float32)
+REWARDS = [0.1 * n for n in range(8)]
+losses = []
+"""
+POLICY = (
+    "policy = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))\n"
+    "nn.init.constant_(policy[0].weight, 0.3)\nnn.init.zeros_(policy[0].bias)\n"
+    "nn.init.constant_(policy[2].weight, -0.2)\nnn.init.zeros_(policy[2].bias)\n"
+    "optimizer = torch.optim.SGD(policy.parameters(), lr=0.5)\n"
+)
+EPISODE = (
+    "for episode in range(3):\n"
+    "    states, actions, rewards = [], [], []\n"
+    "    for n in range(4):\n"
+    "        states.append(STATES[n + episode])\n"
+    "        actions.append(n % 2)\n"
+    "        rewards.append(REWARDS[n])\n"
+)
+STEP = "    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()\n    losses.append(loss.item())\n"
+MEMORIES = {
+    "stacked in the loss": (
+        "",
+        "    logits = policy(torch.tensor(np.stack(states)))\n"
+        "    returns = torch.tensor(rewards)\n"
+        "    loss = (F.cross_entropy(logits, torch.tensor(actions), reduction='none') * returns).mean()\n",
+    ),
+    "picked by a range": (
+        "",
+        "    logits = policy(torch.as_tensor(np.array(states)))\n"
+        "    logp = F.log_softmax(logits, dim=-1)[torch.arange(len(actions)), torch.as_tensor(np.array(actions))]\n"
+        "    loss = -(logp * torch.from_numpy(np.array(rewards, dtype=np.float32))).mean()\n",
+    ),
+    "in a function": (
+        "def compute_loss(obs, act, weights):\n"
+        "    obs = torch.as_tensor(np.array(obs), dtype=torch.float32)\n"
+        "    act = torch.as_tensor(np.array(act))\n"
+        "    logp = torch.distributions.Categorical(logits=policy(obs)).log_prob(act)\n"
+        "    return -(logp * torch.as_tensor(np.array(weights), dtype=torch.float32)).mean()\n\n\n",
+        "    loss = compute_loss(states, actions, rewards)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("function", "loss"), MEMORIES.values(), ids=MEMORIES)
+def test_memories(function: str, loss: str) -> None:
+    """numpy takes no tracers: what it makes of lists is made before the step."""
+    theirs, ours = rewritten.both(HEAD + POLICY + function + EPISODE + loss + STEP)
+    assert len(theirs["losses"]) == len(ours["losses"]) == 3
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5, atol=1e-6)  # float32, of a few steps
+
+
+AGENT = """
+class Agent:
+    def __init__(self):
+        self.local = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+        self.target = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+        nn.init.constant_(self.local[0].weight, 0.3)
+        nn.init.constant_(self.local[0].bias, 0.1)
+        nn.init.constant_(self.local[2].weight, -0.2)
+        nn.init.constant_(self.local[2].bias, 0.2)
+        self.target.load_state_dict(self.local.state_dict())
+        self.optimizer = torch.optim.SGD(self.local.parameters(), lr=0.1)
+
+    def learn(self, s):
+        wanted = self.target(s).detach().max(1)[0] + 1
+        loss = F.mse_loss(self.local(s).max(1)[0], wanted)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        UPDATE
+        return loss.item()
+
+    METHOD
+
+
+agent = Agent()
+s = torch.from_numpy(STATES)
+for _ in range(3):
+    agent.learn(s)
+learnt = [weight.sum().item() for weight in agent.local.parameters()]
+followed = [weight.sum().item() for weight in agent.target.parameters()]
+"""
+UPDATES = {
+    "a method that is given both": (
+        "self.soft_update(self.local, self.target, 0.5)",
+        "def soft_update(self, local, target, tau):\n"
+        "        for t, l in zip(target.parameters(), local.parameters()):\n"
+        "            t.data.copy_(tau * l.data + (1.0 - tau) * t.data)",
+    ),
+    "a method of both": (
+        "self.soft_update()",
+        "def soft_update(self):\n"
+        "        for t, l in zip(self.target.parameters(), self.local.parameters()):\n"
+        "            t.data.copy_(0.5 * l.data + 0.5 * t.data)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("update", "method"), UPDATES.values(), ids=UPDATES)
+def test_targets_that_follow(update: str, method: str) -> None:
+    """Two models that are made alike without a class have the same weights."""
+    theirs, ours = rewritten.both(HEAD + AGENT.replace("UPDATE", update).replace("METHOD", method))
+    assert theirs["learnt"] != theirs["followed"]
+    for name in ("learnt", "followed"):  # Flax has the bias of a layer before its kernel
+        np.testing.assert_allclose(sorted(ours[name]), sorted(theirs[name]), rtol=1e-5)  # float32, of a few steps
+
+
+GAN = """
+G, D = nn.Linear(2, 3), nn.Linear(3, 1)
+nn.init.constant_(G.weight, 0.3)
+nn.init.constant_(G.bias, 0.1)
+nn.init.constant_(D.weight, -0.2)
+nn.init.constant_(D.bias, 0.2)
+g_optimizer = torch.optim.SGD(G.parameters(), lr=0.1)
+d_optimizer = torch.optim.SGD(D.parameters(), lr=0.1)
+real = torch.from_numpy(STATES)
+for n in range(3):
+    for turn in range(2):
+        z = torch.full((8, 2), 0.5 + turn + n)
+        fake = G(z)
+        critic = -(D(real).mean() - D(fake).tanh().mean())
+        D.zero_grad()
+        critic.backward(retain_graph=True)
+        d_optimizer.step()
+    AGAIN
+    loss = -D(fake).tanh().mean()
+    G.zero_grad()
+    loss.backward()
+    g_optimizer.step()
+    losses += [critic.item(), loss.item()]
+"""
+
+
+@pytest.mark.parametrize("again", ["pass", "fake = G(z)"])
+def test_a_critic_steps_more_often(again: str) -> None:
+    """The generator's loss goes on from the last turn of the critic's loop."""
+    theirs, ours = rewritten.both(HEAD + GAN.replace("AGAIN", again))
+    assert len(theirs["losses"]) == len(ours["losses"]) == 6
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5, atol=1e-6)  # float32, of a few steps
+
+
+ACTOR = """
+class Memory:
+    def __init__(self):
+        self.states, self.actions = [], []
+
+
+class ActorCritic(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.action_layer = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2), nn.Softmax(dim=-1))
+        self.value_layer = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+        for layers in (self.action_layer, self.value_layer):
+            nn.init.constant_(layers[0].weight, 0.3)
+            nn.init.constant_(layers[0].bias, 0.1)
+            nn.init.constant_(layers[2].weight, -0.2)
+            nn.init.constant_(layers[2].bias, 0.2)
+
+    def act(self, state, memory):
+        state = torch.from_numpy(state).float()
+        probs = self.action_layer(state)
+        memory.states.append(state)
+        memory.actions.append(torch.argmax(probs))
+        return probs.argmax().item()
+
+    def evaluate(self, state, action):
+        dist = torch.distributions.Categorical(self.action_layer(state))
+        return dist.log_prob(action), torch.squeeze(self.value_layer(state)), dist.entropy()
+
+
+class PPO:
+    def __init__(self):
+        self.policy = ActorCritic()
+        self.optimizer = torch.optim.SGD(self.policy.parameters(), lr=0.1)
+        self.policy_old = ActorCritic()
+        self.policy_old.load_state_dict(self.policy.state_dict())
+
+    def update(self, memory):
+        states = torch.stack(memory.states).detach()
+        actions = torch.stack(memory.actions).detach()
+        for _ in range(2):
+            logprobs, values, entropy = self.policy.evaluate(states, actions)
+            loss = (-logprobs * (1 - values.detach()) + 0.5 * (values - 1) ** 2 - 0.01 * entropy).mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            losses.append(loss.item())
+        self.policy_old.load_state_dict(self.policy.state_dict())
+
+
+memory = Memory()
+ppo = PPO()
+for n in range(4):
+    ppo.policy_old.act(STATES[n], memory)
+ppo.update(memory)
+"""
+
+
+def test_a_memory_is_empty_when_the_agent_is_made() -> None:
+    """Its weights are made of the features that its parts take, and no key is asked for that nothing draws with."""
+    theirs, ours = rewritten.both(HEAD + ACTOR)
+    assert len(theirs["losses"]) == len(ours["losses"]) == 2
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)  # float32, of two steps
+    assert '"sample"' not in rewritten.clean(HEAD + ACTOR).text
