@@ -78,6 +78,8 @@ def rewritten(
 
     Raises Fatal, UsageError.
     """
+    if "" in paths:
+        raise UsageError("a PATH is empty: is a variable of the shell not set?")
     if STDIN in paths:
         if len(paths) > 1:
             raise UsageError("- stands alone: standard input is one script")

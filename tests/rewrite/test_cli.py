@@ -107,6 +107,8 @@ def test_missing_files_and_directories(tmp_path: Path) -> None:
     assert code == 2 and "does not exist" in err and "MIG003" in err
     code, _, err = run("rewrite", tmp_path)
     assert code == 2 and "holds no Python file" in err
+    code, _, err = run("rewrite", "")  # a variable of the shell that is not set names the folder at hand else
+    assert code == 2 and "a PATH is empty" in err
 
 
 def test_the_input_is_never_overwritten(script: Path) -> None:
