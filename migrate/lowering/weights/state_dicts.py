@@ -233,10 +233,9 @@ class StateDicts(ModelMethods, Binding):
 
     def constants_of(self, model: Model, weights: ModelWeights) -> dict[str, str]:
         """Where a model has what it makes of its settings and torch keeps with the weights, by torch's names."""
-        made = [each for each in buffer_paths(self.script, model.cls) if each[2] in (CONSTANT, NEVER_MADE)]
+        made = [each for each in buffer_paths(self.script, model.cls) if each[2] == CONSTANT]
         found = {torch: path for torch, path, _ in made}
-        told = len(found) == len(made) and not any(reason == NEVER_MADE for *_, reason in made)
-        if made and (not told or model.place is None):
+        if made and (len(found) < len(made) or model.place is None):
             raise Unsupported("MIG306", f"{made[0][0]} is in a state dict of {weights.name}, and no weight in Flax")
         return found
 
