@@ -132,3 +132,27 @@ def test_what_was_saved_under_torchs_names_is_read_as_it_is(tmp_path: Path, monk
     saved = '{k: v for k, v in before.state_dict().items() if "none" not in k}'
     theirs, ours = both(saved, WHOLE["under other names"])
     assert [found["taken"] == found["kept"] for found in (theirs, ours)] == [True, True]
+
+
+RESUMED = """saved = torch.load("before.pt")
+weights = saved["model"]
+prefix = "_orig_mod."
+for k, v in list(weights.items()):
+    if k.startswith(prefix):
+        weights[k[len(prefix):]] = weights.pop(k)
+model.load_state_dict(weights)
+"""
+
+
+def test_a_buffer_that_is_never_made_is_in_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the mask of a GPT whose torch has an attention of its own, which a resumed training does not look for."""
+    monkeypatch.chdir(tmp_path)
+    made = HEAD.replace(
+        "        self.head = nn.Linear(3, 2)\n",
+        "        self.fast = hasattr(torch.nn.functional, 'scaled_dot_product_attention')\n"
+        "        if not self.fast:\n            self.register_buffer('mask', torch.ones(2))\n"
+        "        self.head = nn.Linear(3, 2)\n",
+    )
+    source = made.replace("SAVED", '{"model": before.state_dict(), "epoch": 3}').replace("READ", RESUMED)
+    theirs, ours = rewritten.both(source)
+    assert ours["taken"] == pytest.approx(theirs["kept"], rel=1e-5)  # float32
