@@ -138,3 +138,38 @@ seen.append(one.grad.abs().max(1)[0].item())
 def test_a_map_of_what_counts() -> None:
     theirs, ours = rewritten.both(HEAD + LOOP.replace("CHANGE", "pass") + SALIENCY)
     np.testing.assert_allclose(ours["seen"], theirs["seen"], rtol=1e-5)  # float32
+
+
+BY_HAND = """
+def fit():
+    w = torch.zeros(3, 1, requires_grad=True)
+    for a, b in loader:
+        loss = F.mse_loss(a @ w, b)
+        loss.backward()
+        CHANGE
+        w.grad.zero_()
+        losses.append(loss.item())
+
+
+fit()
+"""
+
+
+@pytest.mark.parametrize("change", ["w.data -= 0.1 * w.grad", "w.data = w.data - 0.1 * w.grad.data"])
+def test_what_is_trained_by_hand_is_no_input(change: str) -> None:
+    source = HEAD.replace("optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n", "")
+    source += BY_HAND.replace("CHANGE", change)
+    theirs, ours = rewritten.both(source)
+    assert not rewritten.conversion(source).manifest.by_inputs
+    assert len(theirs["losses"]) == len(ours["losses"]) == 2
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)  # float32, of a few steps
+
+
+def test_attacks_alone_are_steps() -> None:
+    """Of a script that trains nothing they are what `migrate parity` compares."""
+    function, _ = FORMS["a function"]
+    source = HEAD.replace("optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n", "")
+    source += function + "for a, b in loader:\n    seen.append(attack(net, a, b, 0.1).sum().item())\n"
+    theirs, ours = rewritten.both(source)
+    np.testing.assert_allclose(ours["seen"], theirs["seen"], rtol=1e-5, atol=1e-6)  # float32
+    assert not rewritten.conversion(source).manifest.by_inputs

@@ -48,8 +48,11 @@ def with_gradients_of_inputs(inputs: Sequence[Input]) -> list[Input]:
 
 
 def passes_by_inputs(inputs: Sequence[Input]) -> list[str]:
-    """The lines of these passes, as "train.py:44"."""
+    """The lines of these passes, as "train.py:44"; none where there are no others: these are all that a script does."""
     found = _taken(inputs)
+    passes = [line for one in inputs for line in every(one.source.module, cst.SimpleStatementLine)]
+    if sum(method_call_of(line, "backward") is not None for line in passes) == sum(map(len, found.values())):
+        return []
     places = [(one.source, each.backward) for one in inputs for each in found.get(one.scope, ())]
     return [f"{PurePath(source.path).name}:{source.positions[line].start.line}" for source, line in places]
 
@@ -62,8 +65,10 @@ def _taken(inputs: Sequence[Input]) -> dict[str, list[_Taken]]:
     taken = [each for group in found.values() for each in group]
     attacks = {each.function.name.value for each in taken if each.function is not None}
     modules = [one.source.module for one in inputs]
-    alone = bool(taken) and _optimizers(modules) <= 1 and all(_clears_first(one, taken, attacks) for one in modules)
-    return found if alone else {}
+    optimizers = _optimizers(modules)
+    by_hand = optimizers == 0 and any(_sets_data(one) for one in taken)
+    alone = bool(taken) and optimizers <= 1 and all(_clears_first(one, taken, attacks) for one in modules)
+    return found if alone and not by_hand else {}
 
 
 def _taken_in(module: cst.Module) -> Iterator[_Taken]:
@@ -108,9 +113,29 @@ def _leaves(block: Sequence[Statement], backward: int, whole: Sequence[Statement
     told = {name for one in every(cst.Module(list(whole)), cst.SimpleStatementLine) for name in _told(one)}
     cleared = {name for one in after for name in read if _clears(one, name)}
     own = all(name in told_here or name in told & cleared for name in read)
+    own = own and not any(_changes(one, read) for one in every(cst.Module(list(whole)), cst.SimpleStatementLine))
     there = [_owner(one) for one in every(cst.Module(list(whole)), cst.Attribute)]
     here = [_owner(one) for statement in after for one in every(statement, cst.Attribute)]
     return tuple(read) if own and all(there.count(name) == here.count(name) for name in read) else ()
+
+
+def _changes(statement: Statement, names: Sequence[str]) -> bool:
+    """Whether a statement changes one of some tensors in place: one that is trained by hand."""
+    small = suites.alone(statement)
+    paths = {path for name in names for path in (name, f"{name}.data")}
+    if isinstance(small, cst.AugAssign):
+        return nodes.dotted(small.target) in paths
+    call = suites.call_alone(statement)
+    func = call.func if call is not None and isinstance(call.func, cst.Attribute) else None
+    in_place = func is not None and usage.is_in_place(func.attr.value) and func.attr.value != "requires_grad_"
+    return func is not None and in_place and nodes.dotted(func.value) in paths
+
+
+def _sets_data(taken: _Taken) -> bool:
+    """Whether the function of a backward pass, or its block, sets what one of the tensors is: `x.data = ...`."""
+    body = taken.block if taken.function is None else suites.suite_of(taken.function.body.body)
+    targets = [target for target, _ in usage.bindings(cst.Module(list(body)))]
+    return any(nodes.dotted(target) in {f"{name}.data" for name in taken.names} for target in targets)
 
 
 def _owner(node: cst.Attribute) -> str:
@@ -130,12 +155,8 @@ def _told(statement: Statement) -> set[str]:
     target = small.targets[0].target
     if isinstance(target, cst.Name) and asks_for_gradients(small.value):
         return {target.value}
-    flag = (
-        isinstance(target, cst.Attribute)
-        and target.attr.value == "requires_grad"
-        and isinstance(target.value, cst.Name)
-    )
-    return {target.value.value} if flag and nodes.is_literal(small.value, True) else set()
+    flagged = target.value if isinstance(target, cst.Attribute) and target.attr.value == "requires_grad" else None
+    return {flagged.value} if isinstance(flagged, cst.Name) and nodes.is_literal(small.value, True) else set()
 
 
 def _only_tells(statement: Statement, names: Collection[str]) -> bool:
