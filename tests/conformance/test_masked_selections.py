@@ -20,6 +20,8 @@ FOLLOWED = [
     ("x.masked_select(y > 1).sum()", "x: f32[4]; y: idx4[3, 4]", "jnp.where(y > 1, x, 0).sum()"),
     ("(x[(y > 1) & (y < 3)] * 2 - 1).abs().sum()", "x: f32[3, 4]; y: idx4[3]", "masked_sum("),
     ("(x - z)[x > 0].clamp(min=0.1).mean()", "x: f32[3, 4]; z: f32[3, 4]", "masked_mean(clamp("),
+    ("x.exp()[y > 1].max()", "x: f32[3, 4]; y: idx4[3]", "masked_max(jnp.exp(x), y > 1)"),
+    ("torch.min(x.exp()[x.exp() > 1])", "x: f32[3, 4]", "jnp.exp(x).min(where=jnp.exp(x) > 1, initial=jnp.inf)"),
     ("F.mse_loss(x.view(3, 4)[y > 1], z.view(3, 4)[y > 1])", "x: f32[3, 4]; z: f32[3, 4]; y: idx4[3]", None),
     ("F.cross_entropy(x[y != 3], y[y != 3])", "x: f32[2, 5, 4]; y: idx4[2, 5]", "jnp.where(y == 3, -100, y)"),
     ("F.cross_entropy(x[y > 0], y[y > 0], reduction='sum')", "x: f32[5, 4]; y: idx4[5]", "where(~(y > 0), -100, y)"),
@@ -39,7 +41,7 @@ DECLINED = [
     ("x[y > 1]", "x: f32[3, 4]; y: idx4[3]"),
     ("x.masked_select(y > 1).mean()", "x: f32[3, 4]; y: idx4[4]"),
     ("x.masked_select(y > 1).max()", "x: f32[3, 4]; y: idx4[3, 4]"),
-    ("x[y > 1].max()", "x: f32[3, 4]; y: idx4[3]"),
+    ("x[y > 1].max()", "x: f32[3, 4]; y: idx4[3]"),  # of integers there is no infinity to start from
     ("x[~y]", "x: f32[3, 4]; y: bool[3]"),
     ("(x[y > 1] * z).sum()", "x: f32[3, 4]; y: idx4[3]; z: f32[4]"),  # z may have as many rows as are selected
     ("(x[y > 1] - z[y > 1]).sum()", "x: f32[3, 4]; y: idx4[3]; z: f32[3, 1]"),  # axes that are not known

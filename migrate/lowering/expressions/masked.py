@@ -21,7 +21,9 @@ from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
-_REDUCTIONS = {"sum": "masked_sum", "mean": "masked_mean"}  # the method, and the snippet for a mask with fewer axes
+# The methods, and the snippets for a mask with fewer axes.
+_REDUCTIONS = {name: f"masked_{name}" for name in ("sum", "mean", "max", "min")}
+_STARTS = {"max": "-jnp.inf", "min": "jnp.inf"}  # what comes before the first element; of no element torch has none
 _CASTS = ("float", "double", "half", "int", "long", "bool")
 # Losses that take each element for itself, and have the mean of them by default.
 _OF_ELEMENTS = frozenset(
@@ -65,12 +67,13 @@ class MaskedSelections(Scope):
         if isinstance(written, cst.Comparison):
             sides = [written.left, *(part.comparator for part in written.comparisons)]
             tensors = [side for side in sides if not isinstance(self.asked(side).kind, Number)]
-            return all(nodes.code(side) == nodes.code(whole) for side in tensors)
+            if all(nodes.code(side) == nodes.code(whole) for side in tensors):
+                return True
         ranks = [value.kind.rank if isinstance(value.kind, Tensor) else -1 for value in (mask, base)]
         return ranks[0] == ranks[1] > 0
 
     def of_selection(self, node: cst.Call) -> Value | None:
-        """A sum, a mean or a loss of what a mask selects: `x[mask].mean()`; None of other calls."""
+        """A sum, a mean, an extreme or a loss of what a mask selects: `x[mask].mean()`; None of other calls."""
         if not self.under_jit:
             return None
         name = self.torch_name(node.func) or ""
@@ -100,7 +103,7 @@ class MaskedSelections(Scope):
         called = [node.func.value] if isinstance(node.func, cst.Attribute) and not name else []
         given = [*called, *(arg.value for arg in node.args)]
         reduction = nodes.code(node.func).rpartition(".")[2]
-        selected = given[0] if len(given) == 1 and reduction in _REDUCTIONS else None
+        selected = given[0] if len(given) == 1 and reduction in ("sum", "mean") else None
         if not isinstance(selected, cst.Call) or any(arg.keyword or arg.star for arg in selected.args):
             return None
         parts = [arg.value for arg in selected.args]
@@ -130,9 +133,12 @@ class MaskedSelections(Scope):
         mask, whole = _index(parts[0]), self.expr(_whole(each, parts))
         selecting = self.array(mask)
         where, x = layouts.first(selecting), layouts.first(whole)
+        if reduction in _STARTS and not (isinstance(whole.kind, Tensor) and whole.kind.dtype == "float"):
+            return None
         if all(self.same_shape(mask, selecting, part.value, self.asked(part.value)) for part in parts):
             function = cst.Attribute(nodes.parenthesized(x), cst.Name(reduction))
-            made = nodes.call(function, where=where)
+            start = {"initial": nodes.expression(_STARTS[reduction])} if reduction in _STARTS else {}
+            made = nodes.call(function, where=where, **start)
         else:
             self.unit.use_snippet(_REDUCTIONS[reduction])
             made = nodes.call(_REDUCTIONS[reduction], x, where)
@@ -255,6 +261,6 @@ class _Whole(cst.CSTTransformer):
 
 
 def _reduced(kind: Kind, reduction: str) -> Tensor:
-    """The kind of a sum or a mean of some elements."""
+    """The kind of a sum, a mean or an extreme of some elements."""
     dtype = "float" if reduction == "mean" else kind.dtype if isinstance(kind, Tensor) else ""
     return Tensor("int" if dtype == "bool" else dtype, 0)
