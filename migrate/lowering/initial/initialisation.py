@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.facts import Example
-from migrate.known.kinds import Kind, Model, Place, Scheduler, Tensor
+from migrate.known.kinds import HostClass, Kind, Model, Place, Scheduler, Tensor
 from migrate.known.qualified import is_chosen, options
 from migrate.known.script import Script
 from migrate.known.states import BATCH_STATS, COUNT, CYCLE, GRADS, OPT_STATE, PARAMS, State
@@ -166,6 +166,9 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
             zeros = self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
         refused = self.not_to_be_taken(place, resolved)
         asked = any(asks_object(self, call) for argument in resolved for call in usage.calls(argument))
+        asked = asked or any(
+            isinstance(self.kind_of(call.func), HostClass) for each in resolved for call in usage.calls(each)
+        )
         better = refused or asked or self.moves_on(resolved) or any(map(self.may_be_unset, resolved))
         if better or any(self.draws_inside(argument) or self.draws_on_host(argument) for argument in resolved):
             zeros = zeros or ([] if is_chosen(cls) else self.example_of_features(cls, self.made_by(place)))

@@ -164,10 +164,12 @@ def _set_by(line: cst.SimpleStatementLine) -> list[str]:
 def given_once(init: cst.FunctionDef, path: str) -> cst.BaseExpression | None:
     """The one value that a constructor gives an attribute, `self.conv`; None where there is not exactly one."""
     found = [
-        small.value
+        value
         for statement in suites.suite_of(init.body.body)
         for small in (statement.body if isinstance(statement, cst.SimpleStatementLine) else [])
-        if isinstance(small, cst.Assign) and nodes.dotted(small.targets[0].target) == path
+        if isinstance(small, cst.Assign)
+        for target, value in usage.pairs(small.targets[0].target, small.value)
+        if nodes.dotted(target) == path
     ]
     return found[0] if len(found) == 1 else None
 

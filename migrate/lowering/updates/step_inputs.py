@@ -24,6 +24,7 @@ from migrate.known.kinds import (
     Optimizer,
     Plain,
     Tensor,
+    is_batch,
 )
 from migrate.known.qualified import options
 from migrate.known.states import OPT_STATE, PARAMS, State
@@ -33,6 +34,7 @@ from migrate.lowering.updates.loss_function import LossFunctions
 from migrate.lowering.updates.micro_scan import ACCUMULATE, MICRO_BATCHES
 from migrate.lowering.updates.objects_read import handed_to
 from migrate.lowering.updates.region import Gathering
+from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -116,7 +118,9 @@ class StepInputs(LossFunctions):
                     self.tell_of_values(name)
                 if static or decides:
                     statics[name] = nodes.name(name)
-                elif isinstance(kind, Host) and kind.what == "batch" and self.taken_apart(step, name):
+                elif (isinstance(kind, Host) and kind.what == "batch" and self.taken_apart(step, name)) or (
+                    kind == Plain("dict") and self.holds_batches(name)
+                ):
                     inputs[name] = nodes.call("jax.tree.map", self.taken_in(nodes.name(name)).func, nodes.name(name))
                 else:
                     inputs[name] = self.as_array(Value(nodes.name(name), kind)).node
@@ -140,15 +144,31 @@ class StepInputs(LossFunctions):
             self.unit.report(Unsupported("MIG514", said), block.statements[block.index])
 
     def refuse_mixed(self, name: str, kind: Kind) -> None:
-        """Declines a dict that a loss reads unless it holds arrays or numbers alone: jit takes no other, and cannot
-        hash a dict."""
+        """Declines a dict that a loss reads unless it holds arrays, batches or numbers alone: jit takes no other, and
+        cannot hash a dict."""
         written = self.env.definitions.get(name)
         values = [element.value for element in written.elements] if isinstance(written, cst.Dict) else []
-        numbers = [
-            isinstance(nodes.literal(one), int | float) or isinstance(self.kind_of(one), Number) for one in values
-        ]
+        numbers = [isinstance(nodes.literal(one), int | float) or self.enters_jax(one) for one in values]
         if kind == Plain("dict") and not (numbers and all(numbers)):
             raise Unsupported("MIG401", f"the loss reads {name}, a dict of more than arrays: jit takes no such dict")
+
+    def enters_jax(self, node: Expr) -> bool:
+        """Whether a value in a dict is an array in jit, or a number, whatever it is outside."""
+        return isinstance(self.kind_of(node), Number | Tensor) or self.is_of_batch(node)
+
+    def is_of_batch(self, node: Expr) -> bool:
+        """Whether an expression is what the data loading gives, or a tensor that methods make of it: `y.float()`."""
+        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            if f"Tensor.{node.func.attr.value}" not in RULES:
+                return False
+            node = node.func.value
+        return is_batch(self.kind_of(node))
+
+    def holds_batches(self, name: str) -> bool:
+        """Whether a dict that is written out holds such values."""
+        written = self.env.definitions.get(name)
+        elements = written.elements if isinstance(written, cst.Dict) else []
+        return any(self.is_of_batch(element.value) for element in elements)
 
     def taken_apart(self, step: Step, name: str) -> bool:
         """Whether a batch is more than one array: a step takes parts of it, or hands it on to a function, or
