@@ -482,6 +482,12 @@ class Scope(Parts):
         """A value as JAX code takes it; remembers that the batch which it came from is wanted as jax arrays."""
         if is_batch(value.kind):
             self.script.wanted |= value.kind.origins
+            if (
+                self.region is not None
+                and isinstance(value.node, cst.Name)
+                and value.node.value not in self.region.inside
+            ):
+                return Value(value.node, Tensor())  # an input of the step, which takes it as an array
             return Value(self.taken_in(value.node), Tensor())
         return value
 

@@ -244,13 +244,11 @@ def train_step_wide(
     def loss_fn(student_params):
         wanted = jax.lax.stop_gradient(
             nn.softmax(
-                teacher.apply(
-                    {"params": teacher_params, "batch_stats": teacher_batch_stats}, jnp.asarray(x)
-                ),
+                teacher.apply({"params": teacher_params, "batch_stats": teacher_batch_stats}, x),
                 axis=1,
             )
         )
-        array = nn.log_softmax(student.apply({"params": student_params}, jnp.asarray(x)), axis=1)
+        array = nn.log_softmax(student.apply({"params": student_params}, x), axis=1)
         loss = kl_div(array, wanted).sum() / array.shape[0]
         return loss
 
