@@ -220,3 +220,90 @@ def test_a_memory_is_empty_when_the_agent_is_made() -> None:
     assert len(theirs["losses"]) == len(ours["losses"]) == 2
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)  # float32, of two steps
     assert '"sample"' not in rewritten.clean(HEAD + ACTOR).text
+
+
+TARGETS = """
+class Heads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(3, 2), nn.Linear(3, 1)
+        nn.init.constant_(self.a.weight, 0.3)
+        nn.init.constant_(self.a.bias, 0.1)
+        nn.init.constant_(self.b.weight, -0.2)
+        nn.init.constant_(self.b.bias, 0.2)
+
+    def forward(self, x):
+        return {"a": self.a(x), "b": self.b(x)}
+
+
+from torch.utils.data import DataLoader, TensorDataset
+
+loader = DataLoader(TensorDataset(torch.from_numpy(STATES), torch.arange(8) % 2), batch_size=4)
+net = Heads()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+terms = {"a": nn.CrossEntropyLoss(), "b": nn.MSELoss()}
+weights = {"a": 1.0, "b": 0.5}
+for epoch in range(2):
+    for x, y in loader:
+        out = net(x)
+        targets = {"a": y, "b": y.float().unsqueeze(1)}
+        parts = {k: terms[k](out[k], targets[k]) for k in terms}
+        loss = sum(weights[k] * parts[k] for k in parts)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+"""
+
+
+def test_targets_of_several_tasks() -> None:
+    """A dict of batches is an input of the step."""
+    theirs, ours = rewritten.both(HEAD + TARGETS)
+    assert len(theirs["losses"]) == len(ours["losses"]) == 4
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)  # float32, of a few steps
+    assert "jax.tree.map(jnp.asarray, targets)" in rewritten.clean(HEAD + TARGETS).text
+
+
+BUFFER = """
+class Critic(nn.Module):
+    def __init__(self, states, actions):
+        super().__init__()
+        self.l1, self.l2 = nn.Linear(states + actions, 4), nn.Linear(4, 1)
+
+    def forward(self, state, action):
+        return self.l2(torch.tanh(self.l1(torch.cat([state, action], 1))))
+
+
+class Buffer:
+    def __init__(self, size=1000):
+        self.state, self.action = np.zeros((size, 3)), np.zeros((size, 1))
+
+    def sample(self, n):
+        found = np.random.randint(0, 8, size=n)
+        return torch.FloatTensor(self.state[found]), torch.FloatTensor(self.action[found])
+
+
+class Agent:
+    def __init__(self):
+        self.critic = Critic(3, 1)
+        self.optimizer = torch.optim.SGD(self.critic.parameters(), lr=0.1)
+
+    def train(self, buffer):
+        state, action = buffer.sample(4)
+        loss = F.mse_loss(self.critic(state, action), torch.ones(4, 1))
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        losses.append(loss.item())
+
+
+agent, buffer = Agent(), Buffer()
+agent.train(buffer)
+agent.train(buffer)
+"""
+
+
+def test_no_buffer_is_made_for_an_example() -> None:
+    made = rewritten.clean(HEAD + BUFFER).text
+    assert "init(" in made and "Buffer()." not in made and "jnp.zeros((1, 3)), jnp.zeros((1, 1))" in made
+    assert len(rewritten.executed(made)["losses"]) == 2
