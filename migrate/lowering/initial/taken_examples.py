@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TypeGuard
 
@@ -15,6 +16,7 @@ from migrate.lowering.scope import Scope
 from migrate.lowering.unit import Environment
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 _NEXT = ("next", "get_next")  # how methods are called that give one batch after another
 _MOVING = ("reset", "step")  # methods of environments: what they give differs from call to call
@@ -141,8 +143,10 @@ def _makes(value: Expr, target: Expr, name: str) -> TypeGuard[cst.Call]:
 
 
 def _made_empty(constructor: cst.FunctionDef) -> set[str]:
-    """The attributes that a constructor makes empty: `self.states, self.actions = [], []`."""
-    return {nodes.code(target) for target, value in usage.bindings(constructor.body) if _is_empty(value)}
+    """The attributes that a constructor makes empty, `self.states, self.actions = [], []`, and mentions no more."""
+    mentioned = Counter(nodes.dotted(one) for one in every(constructor.body, cst.Attribute))
+    empty = {nodes.code(target) for target, value in usage.bindings(constructor.body) if _is_empty(value)}
+    return {path for path in empty if mentioned[path] <= 1}
 
 
 def _is_empty(value: Expr) -> bool:

@@ -37,7 +37,7 @@ class Leaves(Accumulation, GradientFlow):
                 raise Unsupported("MIG303", f"{place.name} is bound anew, and {name} has the tensor that it was")
         made = isinstance(kind, Leaf) and kind.place == NOWHERE  # by a function
         asked = (made or asks_for_gradients(written)) and not self.starts_a_sum(place.name)
-        asked = asked and (made or self.is_differentiated(place.name))
+        asked = asked and (made or self.asks_for_left())
         if self.context not in HOST_CONTEXTS or self.under_jit or self.nested or not asked:
             self.script.leaves.discard(place)
             return kind.plain if isinstance(kind, Leaf) else kind
@@ -69,16 +69,17 @@ class Leaves(Accumulation, GradientFlow):
         read = {path for statement in later for path in usage.paths(statement)}
         return f"{name}.grad" not in read and name in usage.stores(later)
 
-    def is_differentiated(self, name: str) -> bool:
+    def asks_for_left(self) -> bool:
         """Whether anything may ask for the gradient of a tensor that backward() leaves: some file reads one, or an
-        optimizer takes the tensor. `torch.autograd.grad` leaves none."""
+        optimizer takes more than the parameters of a model. `torch.autograd.grad` leaves none."""
         files = [unit.source.module for unit in self.unit.others.values() or [self.unit]]
         read = [one for file in files for one in every(file, cst.Attribute) if one.attr.value == "grad"]
         if any(self.torch_name(one) != "torch.autograd.grad" for one in read):
             return True
         calls = [call for file in files for call in usage.calls(file)]
-        made = [call for call in calls if (self.torch_name(call.func) or "").startswith(_MAKERS)]
-        return any(name in usage.paths(call) for call in made)
+        names = {call: self.torch_name(call.func) or "" for call in calls if call.args}
+        made = [call for call, name in names.items() if name.startswith(_MAKERS) and "lr_scheduler" not in name]
+        return any(not nodes.code(call.args[0].value).endswith(".parameters()") for call in made)
 
     def first_gradients(self, place: Place) -> list[Statement]:
         """The gradients of a new leaf, where some backward pass adds to what was there."""
