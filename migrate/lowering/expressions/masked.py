@@ -22,7 +22,7 @@ from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
 # The methods, and the snippets for a mask with fewer axes.
-_REDUCTIONS = {name: f"masked_{name}" for name in ("sum", "mean", "max", "min")}
+_REDUCTIONS = {"sum": "masked_sum", "mean": "masked_mean", "max": "masked_max", "min": "masked_min"}
 _STARTS = {"max": "-jnp.inf", "min": "jnp.inf"}  # what comes before the first element; of no element torch has none
 _CASTS = ("float", "double", "half", "int", "long", "bool")
 # Losses that take each element for itself, and have the mean of them by default.
