@@ -116,7 +116,8 @@ class ModelWeights:
 class Manifest:
     """``source`` is the rewritten file's name, ``target`` the library that the Flax names follow ("linen"), ``saved``
     what the files hold that the script saves, for each of their kinds, ``by_inputs`` the backward passes of the torch
-    script that are taken for gradients by inputs alone, "train.py:44": they train nothing."""
+    script that are taken for gradients by inputs alone, and its calls of `torch.autograd.grad`, "train.py:44": they
+    train nothing."""
 
     source: str
     target: str

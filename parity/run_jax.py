@@ -46,6 +46,7 @@ class Watcher:
         self.recording = Recording(versions={"jax": jax.__version__, "flax": flax.__version__})
         self._depth = 0  # of calls into compiled or differentiated functions: inner ones belong to the outer
         self._differentiating = False
+        self._without_value = False  # in `jax.grad`, by which a rewritten script never trains
         self._model: str | None = None
         self.scans = Scans()
         self.probe = probe_jax.Probe(config, self.recording)
@@ -132,7 +133,8 @@ class Watcher:
 
             @functools.wraps(fun)
             def call(*args: Any, **kwargs: Any) -> Any:
-                if self._differentiating:  # a gradient inside a loss is part of that loss
+                by_inputs = self._without_value and bool(self.config.by_inputs)  # it trains nothing
+                if self._differentiating or by_inputs:  # a gradient inside a loss is part of that loss
                     return plain(*args, **kwargs)
                 if self.config.oracle is not None:
                     self._evaluate(lambda: recorded(*args, **kwargs), self.config.oracle)
@@ -146,8 +148,6 @@ class Watcher:
                 value = result[0][0] if has_aux else result[0]
                 gradients = jax.tree.leaves(result[1])
                 names = dict(found)
-                if self.config.by_inputs and not names:  # it trains nothing
-                    return result
 
                 def arrived(value: Any, *gradients: Any) -> None:
                     self._arrived(value, {names[i]: g for i, g in enumerate(gradients) if i in names})
@@ -175,7 +175,11 @@ class Watcher:
 
             @functools.wraps(fun)
             def call(*args: Any, **kwargs: Any) -> Any:
-                value, gradients = both(*args, **kwargs)
+                before, self._without_value = self._without_value, True
+                try:
+                    value, gradients = both(*args, **kwargs)
+                finally:
+                    self._without_value = before
                 return (gradients, value[1]) if has_aux else gradients
 
             return call

@@ -173,3 +173,58 @@ def test_attacks_alone_are_steps() -> None:
     theirs, ours = rewritten.both(source)
     np.testing.assert_allclose(ours["seen"], theirs["seen"], rtol=1e-5, atol=1e-6)  # float32
     assert not rewritten.conversion(source).manifest.by_inputs
+
+
+MODES = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(3)
+        self.fc = nn.Linear(3, 1)
+        nn.init.constant_(self.fc.weight, 0.3)
+        nn.init.constant_(self.fc.bias, 0.1)
+
+    def forward(self, x):
+        return self.fc(self.norm(x))
+
+
+def attack(net, a, b):
+    moved = a.clone().detach()
+    for _ in range(2):
+        moved.requires_grad_(True)
+        loss = F.mse_loss(net(moved), b)
+        grad = torch.autograd.grad(loss, moved, create_graph=False)[0]
+        moved = moved.detach() + 0.05 * grad.sign()
+    return moved
+
+
+def train(net, optimizer):
+    net.train()
+    for epoch in range(2):
+        for a, b in loader:
+            net.eval()
+            moved = attack(net, a, b)
+            net.train()
+            optimizer.zero_grad()
+            loss = F.mse_loss(net(a), b) + F.mse_loss(net(moved), b)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+
+
+model = Net()
+train(model, torch.optim.SGD(model.parameters(), lr=0.1))
+"""
+
+
+@pytest.mark.parametrize("cut", ["return moved", "return (moved + net(a).mean()).detach()"])
+def test_an_attack_in_eval_mode_is_no_part_of_the_loss(cut: str) -> None:
+    """Batch norm takes what it has learnt by then, and learns nothing of what is attacked."""
+    theirs, ours = rewritten.both(HEAD + MODES.replace("return moved", cut))
+    assert len(theirs["losses"]) == len(ours["losses"]) == 4
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)  # float32, of a few steps
+
+
+def test_a_loss_through_a_model_in_two_modes_is_refused() -> None:
+    made = rewritten.conversion(HEAD + MODES.replace("return moved", "return moved + net(a).mean()"))
+    assert made.report.exit_code == 1

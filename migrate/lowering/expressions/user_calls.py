@@ -297,7 +297,10 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
         return [*own, *self.attributes_of(facts, place)] or [place]
 
     def pass_modes(self, facts: FunctionFacts) -> None:
-        """Train and eval modes go into the callee, and come back as it leaves them."""
+        """Train and eval modes go into the callee, and come back as it leaves them; not where a call only tells what a
+        model is first called with."""
+        if self.sampling:
+            return
         for place, mode in self.env.modes.items():
             for inner in self.inside(facts, place):
                 before = facts.found_entry_modes.get(inner, mode)

@@ -18,6 +18,7 @@ from pathlib import PurePath
 
 import libcst as cst
 
+from migrate.files.source import SourceFile
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.lowering.updates.gradient_flow import asks_for_gradients
@@ -48,13 +49,26 @@ def with_gradients_of_inputs(inputs: Sequence[Input]) -> list[Input]:
 
 
 def passes_by_inputs(inputs: Sequence[Input]) -> list[str]:
-    """The lines of these passes, as "train.py:44"; none where there are no others: these are all that a script does."""
+    """The lines of these passes, and of calls of `torch.autograd.grad`, as "train.py:44"; none where there is no other
+    backward pass: these are all that a script does."""
     found = _taken(inputs)
     passes = [line for one in inputs for line in every(one.source.module, cst.SimpleStatementLine)]
     if sum(method_call_of(line, "backward") is not None for line in passes) == sum(map(len, found.values())):
         return []
-    places = [(one.source, each.backward) for one in inputs for each in found.get(one.scope, ())]
-    return [f"{PurePath(source.path).name}:{source.positions[line].start.line}" for source, line in places]
+    places: list[tuple[SourceFile, cst.CSTNode]] = []
+    for one in inputs:
+        places += [(one.source, each.backward) for each in found.get(one.scope, ())]
+        places += [(one.source, call) for call in _calls_by_inputs(one.source.module)]
+    return [f"{PurePath(source.path).name}:{source.positions[node].start.line}" for source, node in places]
+
+
+def _calls_by_inputs(module: cst.Module) -> list[cst.Call]:
+    """The calls of `torch.autograd.grad` by tensors that the file tells to have gradients, and by nothing else."""
+    calls = [call for call in usage.calls(module) if (nodes.dotted(call.func) or "").endswith("autograd.grad")]
+    told = {name for one in every(module, cst.SimpleStatementLine) for name in _told(one)} if calls else set[str]()
+    given = {call: [arg.value for arg in call.args if arg.keyword and arg.keyword.value == "inputs"] for call in calls}
+    by = {call: (named or [arg.value for arg in call.args[1:2]]) for call, named in given.items()}
+    return [call for call, named in by.items() if named and set(usage.loads(named)) <= told]
 
 
 def _taken(inputs: Sequence[Input]) -> dict[str, list[_Taken]]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from migrate.known.kinds import Device, Optimizer, Place, Scheduler, TorchName
+from migrate.known.kinds import Device, Model, Optimizer, Place, Scheduler, TorchName
+from migrate.known.states import MODES
 from migrate.lowering.plainer.copied_input import Exchanging
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.updates.deciding import tests_of_numbers
@@ -20,6 +21,7 @@ from migrate.lowering.updates.region import (
     changed_by,
     has_host_effects,
     loss_slice,
+    method_call_of,
     needed_for,
     numbers_taken,
     without_numbers_asked,
@@ -71,6 +73,11 @@ class RegionFinding(RegionStatements):
         assert loss is not None
         if any(map(self.updates_inside, statements[index:first])):
             return None
+        switched = self.passes_before_switch(statements[index:first])
+        if switched:
+            flows = self.dependencies(statements[index:first], set(usage.loads(self.attached(loss))))[0]
+            if not any(flow.statement in switched for flow in flows if flow.models):
+                return None  # what comes before is computed in its own mode, as a constant of the loss
         sums = index != first and self.starts_sum(statements[:first], index)
         if index != first and not sums and not self.starts(statements[index]):
             return None
@@ -82,10 +89,28 @@ class RegionFinding(RegionStatements):
         if self.gathering is not None and statements[first] is self.gathering.found.backward:
             return self.gathered_region(self.gathering.found, statements, index, first)
         backwards, steps = self.phase(statements, first)
-        if steps and self.owns_gradients(statements, backwards, steps):
-            return self.sorted_region(statements, index, backwards, steps)
-        self.mark_accumulated(self.reached(self.history(first), loss))
-        return self.sorted_region(statements, index, [first], [])
+        if not (steps and self.owns_gradients(statements, backwards, steps)):
+            self.mark_accumulated(self.reached(self.history(first), loss))
+            backwards, steps = [first], []
+        found = self.sorted_region(statements, index, backwards, steps)
+        if switched and not found.problem:
+            said = "the loss goes through a model in two modes"
+            return replace(found, problem=f"`{first_line(switched[-1])}`: {said}")
+        return found
+
+    def passes_before_switch(self, statements: Sequence[Statement]) -> list[Statement]:
+        """The statements that go through a model of which a later one changes the mode: `model.train()` behind what
+        was computed in eval mode."""
+        found: list[Statement] = []
+        for number, statement in enumerate(statements):
+            switch = next(filter(None, (method_call_of(statement, mode) for mode in MODES)), None)
+            kind = self.kind_of(switch.value) if switch is not None else None
+            if switch is None or not isinstance(kind, Model) or kind.place is None:
+                continue
+            if self.env.modes.get(kind.place, "train") != switch.attr.value or found:
+                root = self.root(kind.place)
+                found = [one for one in statements[:number] if root in self.models_called(one)]
+        return found
 
     def begins_later(self, statements: Sequence[Statement], needed: set[int], loss: Expr) -> bool:
         """Whether all that gradients of a loss flow through comes after a statement that takes values out of JAX for

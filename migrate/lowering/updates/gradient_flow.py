@@ -59,7 +59,7 @@ class GradientFlow(Scope):
                 found.add(self.root(owner.place))
             if isinstance(kind, Function):
                 facts = self.script.functions[kind.name]
-                if not numbers and self.returns_numbers(facts):
+                if not numbers and (self.returns_numbers(facts) or self.cuts_off(facts)):
                     continue
                 found |= {self.root(place) for place in facts.models_run}
         return found
@@ -69,6 +69,40 @@ class GradientFlow(Scope):
         values = [one.value for one in usage.returns(facts.node.body) if one.value is not None]
         read = {name for value in values for name in usage.loads(self.attached(value))}
         return not read - {"None"} and next(every(facts.node.body, cst.Yield), None) is None
+
+    def cuts_off(self, facts: FunctionFacts) -> bool:
+        """Whether nothing that a function returns has a gradient by way of the models that it is given: it takes them
+        in a block without gradients, detaches what they return, or goes on with gradients by its inputs alone."""
+        given = {name for name, kind in facts.params.items() if isinstance(kind, Model)}
+        body = facts.node.body
+        closed = next(every(body, (cst.Yield, cst.FunctionDef, cst.Lambda, cst.Nonlocal, cst.Global)), None)
+        if facts.method or closed is not None or not {self.root(place) for place in facts.models_run}:
+            return False
+        inner, tainted, before = self.in_file_of(facts.qualname), set[str](), {""}
+        while tainted != before:
+            before = set(tainted)
+            for one in every(body, (cst.Assign, cst.AugAssign, cst.AnnAssign)):
+                if one.value is not None and self._carries(inner, facts, one.value, given | tainted):
+                    tainted |= {*usage.changes(cst.SimpleStatementLine([one]))} - given
+        others = [one for one in every(body, cst.Expr) if set(usage.loads(one)) & tainted]
+        returned = [one.value for one in usage.returns(body) if one.value is not None]
+        own = all(place.scope == facts.qualname for place in facts.models_run)
+        return own and not others and not any(self._carries(inner, facts, one, given | tainted) for one in returned)
+
+    def _carries(self, inner: Scope, facts: FunctionFacts, node: cst.BaseExpression, names: set[str]) -> bool:
+        """Whether a value in a function may have gradients by what some names stand for."""
+        if not names & set(usage.loads(self.attached(node))):
+            return False
+        quiet = [
+            one for one in every(facts.node.body, cst.With) if any(inner.stops_gradients(i.item) for i in one.items)
+        ]
+        if any(other is node for one in quiet for other in every(one.body, cst.BaseExpression)):
+            return False
+        grads = [call for call in usage.calls(node) if inner.torch_name(call.func) == "torch.autograd.grad"]
+        asked = [arg for call in grads for arg in call.args if arg.keyword and arg.keyword.value == "create_graph"]
+        graph = any(not nodes.is_literal(arg.value, False) for arg in asked)
+        whole = node.value if isinstance(node, cst.Subscript) else node
+        return not (whole in grads and not graph)
 
     def weights_taken(self, node: cst.CSTNode) -> set[Place]:
         """The models of which code takes weights: `model.parameters()`, a name for them, `model.head.weight`."""
