@@ -9,6 +9,7 @@ import libcst as cst
 
 from migrate.known.facts import FunctionFacts
 from migrate.known.kinds import Function, Kind, Leaf, Model, Optimizer, Place
+from migrate.known.states import MODES
 from migrate.known.weight_kinds import LISTING, Parameters, Selection, Weight
 from migrate.lowering.scope import Scope
 from migrate.lowering.updates.region import has_host_effects, method_call_of
@@ -19,6 +20,7 @@ from migrate.syntax.suites import first_line
 from migrate.syntax.walking import every
 from migrate.weights import weights_of
 
+_CLOSED = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
 _NOT_FORWARD = ("train", "eval", "parameters", "named_parameters", "zero_grad", "to", "cuda", "state_dict", "modules")
 _TRAINING = ("torch.optim.", "torch.nn.utils.clip_grad")  # what takes weights and computes nothing from them
 _DETACHING = ("detach", "item", "numpy", "tolist", "argmax", "argmin", "argsort", "multinomial", "sample")
@@ -75,7 +77,7 @@ class GradientFlow(Scope):
         in a block without gradients, detaches what they return, or goes on with gradients by its inputs alone."""
         given = {name for name, kind in facts.params.items() if isinstance(kind, Model)}
         body = facts.node.body
-        closed = next(every(body, (cst.Yield, cst.FunctionDef, cst.Lambda, cst.Nonlocal, cst.Global)), None)
+        closed = next(every(body, (*_CLOSED, cst.Yield, cst.Nonlocal, cst.Global, cst.NamedExpr)), None)
         if facts.method or closed is not None or not {self.root(place) for place in facts.models_run}:
             return False
         inner, tainted, before = self.in_file_of(facts.qualname), set[str](), {""}
@@ -84,7 +86,11 @@ class GradientFlow(Scope):
             for one in every(body, (cst.Assign, cst.AugAssign, cst.AnnAssign)):
                 if one.value is not None and self._carries(inner, facts, one.value, given | tainted):
                     tainted |= {*usage.changes(cst.SimpleStatementLine([one]))} - given
-        others = [one for one in every(body, cst.Expr) if set(usage.loads(one)) & tainted]
+            for loop in every(body, cst.For):
+                if self._carries(inner, facts, loop.iter, given | tainted):
+                    tainted |= set(usage.target_names(loop.target))
+        told = [one for one in every(body, cst.Expr) if not _only_switches(one, given)]
+        others = [one for one in told if self._carries(inner, facts, one.value, given | tainted)]
         returned = [one.value for one in usage.returns(body) if one.value is not None]
         own = all(place.scope == facts.qualname for place in facts.models_run)
         return own and not others and not any(self._carries(inner, facts, one, given | tainted) for one in returned)
@@ -438,6 +444,14 @@ class GradientFlow(Scope):
             elif self.differentiates(statement, earlier) & left:
                 return False
         return None
+
+
+def _only_switches(node: cst.Expr, models: set[str]) -> bool:
+    """Whether a statement only sets the mode of a model, or clears its gradients."""
+    func = node.value.func if isinstance(node.value, cst.Call) and not node.value.args else None
+    path = nodes.dotted(func) if isinstance(func, cst.Attribute) else None
+    owner, _, method = (path or "").rpartition(".")
+    return owner in models and method in (*MODES, "zero_grad")
 
 
 def stands_for_weights(kind: Kind) -> bool:
