@@ -133,8 +133,9 @@ class Watcher:
 
             @functools.wraps(fun)
             def call(*args: Any, **kwargs: Any) -> Any:
-                by_inputs = self._without_value and bool(self.config.by_inputs)  # it trains nothing
-                if self._differentiating or by_inputs:  # a gradient inside a loss is part of that loss
+                inside = self._differentiating  # a gradient inside a loss is part of that loss
+                by_inputs = self._without_value and self.config.by_inputs  # it trains nothing
+                if inside or by_inputs:
                     return plain(*args, **kwargs)
                 if self.config.oracle is not None:
                     self._evaluate(lambda: recorded(*args, **kwargs), self.config.oracle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import shutil
@@ -48,6 +49,11 @@ class Runs:
             raise ParityError("PAR211", f"{self.prelude}: no such prelude")
         if self.steps < 1:
             raise ParityError("PAR211", f"--steps {self.steps}: at least one step is needed")
+        return self.described
+
+    @functools.cached_property
+    def described(self) -> manifests.Manifest:
+        """What the manifest says, read once for all runs. Raises ParityError PAR211."""
         try:
             return manifests.read(self.manifest)
         except (manifests.ManifestError, OSError) as error:
@@ -169,7 +175,7 @@ class Runs:
             threads=threads,
             perturb=perturb,
             dtype=dtype,
-            by_inputs=self.check().by_inputs,
+            by_inputs=self.described.by_inputs,
             manifest=str(self.manifest.resolve()) if ours else None,
             torch_recording=self._recorded(twin) if ours else None,
         )

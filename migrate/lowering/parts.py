@@ -75,10 +75,6 @@ class Parts:
         """Whether the place at hand is evaluated exactly once each time that its function runs."""
         raise NotImplementedError
 
-    def bound_before(self) -> set[str]:
-        """The names that statements before the one at hand bind in this function."""
-        raise NotImplementedError
-
     def asked_mode(self, node: Expr) -> ModeFlag | None:
         """Whether `model.training`, on the host, is asked for, and what it is; None for other expressions."""
         raise NotImplementedError

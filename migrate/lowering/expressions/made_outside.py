@@ -8,8 +8,10 @@ import libcst as cst
 
 from migrate.known.kinds import Items, Model, Module, Optimizer, Tensor
 from migrate.lowering.scope import Scope
+from migrate.lowering.statements.blocks import run_before
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, usage
+from migrate.syntax.imported import full_name
 from migrate.syntax.walking import every
 
 COPIES = ("torch.tensor", "torch.as_tensor")
@@ -54,7 +56,7 @@ class MadeOutside(Scope):
         """What a function that jit traces copies from what numpy makes of its parameters: whoever calls it does."""
         assert self.facts is not None
         given = [name for name in usage.loads(data) if name in self.facts.parameter_names]
-        bound = set(usage.stores(self.facts.node.body)) - {*given} | self.bound_before()
+        bound = {*usage.stores(self.facts.node.body)} - {*given} | {*usage.stores(run_before(self.blocks))}
         if not given or {"self", *bound} & set(usage.loads(data)):
             return made
         if not self._is_of_lists(data) or not self.surely_once():
@@ -74,8 +76,8 @@ class MadeOutside(Scope):
 
     def _is_of_numpy(self, call: cst.Call) -> bool:
         """Whether a call is one of a function of numpy that draws nothing."""
-        head, _, rest = (nodes.dotted(call.func) or "").partition(".")
-        return self.unit.imported.get(head) == "numpy" and not rest.startswith("random.")
+        name = full_name(call.func, self.unit.imported)
+        return name.startswith("numpy.") and not name.startswith("numpy.random.")
 
     def _looks_up(self, data: cst.BaseExpression) -> bool:
         """Whether values are looked up in what is no array, or gone through one by one."""

@@ -103,7 +103,7 @@ class MaskedSelections(Scope):
         called = [node.func.value] if isinstance(node.func, cst.Attribute) and not name else []
         given = [*called, *(arg.value for arg in node.args)]
         reduction = nodes.code(node.func).rpartition(".")[2]
-        selected = given[0] if len(given) == 1 and reduction in ("sum", "mean") else None
+        selected = given[0] if len(given) == 1 and reduction in _REDUCTIONS.keys() - _STARTS else None
         if not isinstance(selected, cst.Call) or any(arg.keyword or arg.star for arg in selected.args):
             return None
         parts = [arg.value for arg in selected.args]

@@ -17,6 +17,7 @@ from migrate.known.qualified import spelled
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.expressions.results_followed import function_called, result_from_outside
 from migrate.lowering.scope import Scope
+from migrate.lowering.statements.blocks import run_before
 from migrate.lowering.updates.region import Region
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
@@ -134,19 +135,12 @@ class HostDraws(Scope):
             return False
         if self.region is not None:
             return True
-        return self.facts is not None and not any(map(suites.may_leave, self._before()))
-
-    def _before(self) -> list[Statement]:
-        """The statements before the one at hand."""
-        return [statement for block in self.blocks for statement in block.statements[: block.index]]
-
-    def bound_before(self) -> set[str]:
-        return set(usage.stores(self._before()))
+        return self.facts is not None and not any(map(suites.may_leave, run_before(self.blocks)))
 
     def in_terms_of_parameters(self, facts: FunctionFacts, node: Expr) -> Expr:
         """An expression as the caller can write it, but for the parameters themselves."""
         parameters = {parameter.name.value for parameter in facts.node.params.params}
-        as_given = parameters - self.bound_before()
+        as_given = parameters - {*usage.stores(run_before(self.blocks))}
         bound = [name for name in usage.stores(facts.node.body) if name not in as_given]
         for _ in range(8):
             local = {name for name in usage.loads(node) if name in bound}

@@ -66,21 +66,25 @@ class ExampleShapes(Binding):
 
     def features_of_method(self, cls: str, method: str, made: Expr) -> Expr | None:
         """How many features a method of a model of dense layers takes that `made` makes."""
-        direct = isinstance(made, cst.Call) and isinstance(self.kind_of(made.func), ModuleClass)
-        if not direct or not isinstance(made, cst.Call) or not self._weights_are_of(cls, _DENSE):
-            return None
-        found = self._taken_by_method(cls, self._given_to_constructor(cls, made.args, {}), method)
-        return found[1] if found is not None and found[0] == 0 and self.available(found[1]) else None
+        bound = self._bound_of_dense(cls, made)
+        return None if bound is None else self._features(self._taken_by_method(cls, bound, method))
 
     def features_of_part(self, cls: str, part: str, made: Expr) -> Expr | None:
         """How many features a part of a model of dense layers takes that `made` makes."""
+        bound, init = self._bound_of_dense(cls, made), self.script.classes[cls].method("__init__")
+        layer = constructors.given_once(init, f"self.{part}") if init is not None else None
+        return None if bound is None or layer is None else self._features(self._taken_by(cls, layer, bound))
+
+    def _bound_of_dense(self, cls: str, made: Expr) -> _Bound | None:
+        """The arguments of the constructor of a model of dense layers that `made` makes; None of other models."""
         direct = isinstance(made, cst.Call) and isinstance(self.kind_of(made.func), ModuleClass)
-        init = self.script.classes[cls].method("__init__")
-        if not direct or init is None or not isinstance(made, cst.Call) or not self._weights_are_of(cls, _DENSE):
+        if not direct or not isinstance(made, cst.Call) or not self._weights_are_of(cls, _DENSE):
             return None
-        layer = constructors.given_once(init, f"self.{part}")
-        found = None if layer is None else self._taken_by(cls, layer, self._given_to_constructor(cls, made.args, {}))
-        return found[1] if found is not None and found[0] == 0 and self.available(found[1]) else None
+        return self._given_to_constructor(cls, made.args, {})
+
+    def _features(self, taken: tuple[int, Expr] | None) -> Expr | None:
+        """The features that a layer takes which looks at the last axis alone, where they are known here."""
+        return taken[1] if taken is not None and taken[0] == 0 and self.available(taken[1]) else None
 
     def _features_inline(self, cls: str) -> list[Expr]:
         """The features that a model without a class takes, where its first layer with weights says them in numbers."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Container, Mapping
 from dataclasses import replace
 
@@ -31,7 +30,6 @@ from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
-_EMPTY = ("[]", "list()", "{}", "dict()")
 _LONGEST = 2_000  # characters of an example: nobody reads a longer one, and a value used twice doubles at each turn
 
 
@@ -162,7 +160,7 @@ class Examples(StateAccess, HostDraws, Binding):
         sources = found.sources
         if not all(self.available(source) for source in sources):
             return [], None
-        if any(self.reads_unset(one) or self.takes_from_nothing(one) or self.runs_unmade(one) for one in resolved):
+        if any(self.reads_unset(one) or self.runs_unmade(one) for one in resolved):
             return [], None
         prepared: list[Statement] = []
         bound: dict[str, Kind] = {}
@@ -199,17 +197,6 @@ class Examples(StateAccess, HostDraws, Binding):
             return False
         later = {f"self.{name}" for name in usage.attributes_set(self.facts.node.body)} - {*self.bound_attributes}
         return bool(later & set(usage.paths(node)))
-
-    def takes_from_nothing(self, node: Expr) -> bool:
-        """Whether an expression takes an item of a list that this constructor makes empty, for other methods to
-        fill."""
-        if self.facts is None or not self.script.is_constructor(self.scope):
-            return False
-        body = self.facts.node.body
-        mentions = Counter(nodes.dotted(one) for one in every(body, cst.Attribute))
-        bound = [(nodes.dotted(target), value) for target, value in usage.bindings(body)]
-        empty = {path for path, value in bound if nodes.code(value) in _EMPTY and mentions[path] == 1}
-        return any(nodes.dotted(one.value) in empty for one in every(node, cst.Subscript))
 
     def runs_unmade(self, node: Expr) -> bool:
         """Whether an expression calls a function that runs a model which has no weights yet."""

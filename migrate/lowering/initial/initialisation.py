@@ -159,25 +159,23 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         early = place in self.script.early - self.script.postponed
         resolved = [self.afresh(each) for each in self.resolve(example, early)] if example is not None else []
         zeros: list[Expr] = []
-        waits = any(self.makes_loader(call) for argument in resolved for call in usage.calls(argument))
+        calls = [call for argument in resolved for call in usage.calls(argument)]
+        waits = any(map(self.makes_loader, calls))
         if early or waits or not resolved:
             zeros = [] if is_chosen(cls) else self.example_of_zeros(cls, self.made_by(place), pooled=early)
         if not resolved and not zeros and place in self.script.unfed and not is_chosen(cls):
             zeros = self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
         refused = self.not_to_be_taken(place, resolved)
-        asked = any(asks_object(self, call) for argument in resolved for call in usage.calls(argument))
-        asked = asked or any(
-            isinstance(self.kind_of(call.func), HostClass) for each in resolved for call in usage.calls(each)
-        )
+        asked = any(asks_object(self, call) or isinstance(self.kind_of(call.func), HostClass) for call in calls)
         better = refused or asked or self.moves_on(resolved) or any(map(self.may_be_unset, resolved))
         if better or any(self.draws_inside(argument) or self.draws_on_host(argument) for argument in resolved):
             zeros = zeros or ([] if is_chosen(cls) else self.example_of_features(cls, self.made_by(place)))
-        if refused is not None and not zeros and example is not None and example.method and not is_chosen(cls):
-            of_features = self.methods_of_features(place, self.made_by(place))
-            if of_features:
-                return self.made_of_zeros(place, of_features, method=True)
         if refused is not None and not zeros:
-            raise refused
+            by_method = example is not None and example.method and not is_chosen(cls)
+            of_features = self.methods_of_features(place, self.made_by(place)) if by_method else []
+            if not of_features:
+                raise refused
+            return self.made_of_zeros(place, of_features, method=True)
         if not resolved and not zeros:
             return self.init_by_methods(place, early)
         outer, self.before = self.before, []

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import libcst as cst
 
 from migrate.known.kinds import Place
@@ -22,34 +24,27 @@ class MethodFeatures(ExampleShapes, MethodUses):
         cls = self.script.places[place]
         called = list(self.script.method_examples.get(place, {}))
         own = [name.rpartition(".")[2] for name in self.script.methods(cls)]
-        left = self.weighted_parts(cls)
-        found = MethodCalls(place.name, lambda _node, _calls: None, lambda _method, _number: False)
+        left, sizes = self.weighted_parts(cls), dict[str, Expr | None]()
         for method in dict.fromkeys([*called, *own]):
             used = self.attributes_used(cls, method)
             if left & used and method not in ("__init__", "forward"):
-                size = self.features_of_method(cls, method, made)
-                if size is None:
-                    return self._parts_of_features(place, made)
-                zeros = nodes.call("jnp.zeros", nodes.tuple_of([cst.Integer("1"), size]))
-                found.add(nodes.call(f"{place.name}.{method}", zeros))
+                sizes[method] = self.features_of_method(cls, method, made)
                 left -= used
-        if left or not found.calls:
-            return []
-        return nodes.arguments(found.given, {"method": found.function(found.given)})
+        if None in sizes.values():
+            left = self.weighted_parts(cls)
+            renamed = self.script.classes[cls].renamed
+            parts = [part for part in self.script.classes[cls].children if part in left]
+            sizes = {renamed.get(part, part): self.features_of_part(cls, part, made) for part in parts}
+            left = left - {*parts}
+        return [] if left else self._called_with_zeros(place, sizes)
 
-    def _parts_of_features(self, place: Place, made: Expr) -> list[cst.Arg]:
-        """`jnp.zeros((1, 4)), method=lambda model, x: (model.pi(x), model.value(x))` where both are parts."""
-        cls = self.script.places[place]
+    @staticmethod
+    def _called_with_zeros(place: Place, sizes: Mapping[str, Expr | None]) -> list[cst.Arg]:
+        """The arguments of `init` for methods or parts that take so many features each; none where one takes none."""
         found = MethodCalls(place.name, lambda _node, _calls: None, lambda _method, _number: False)
-        parts = self.weighted_parts(cls)
-        for part in (name for name in self.script.classes[cls].children if name in parts):
-            size = self.features_of_part(cls, part, made)
+        for name, size in sizes.items():
             if size is None:
                 return []
-            own = self.script.classes[cls].renamed.get(part, part)
             zeros = nodes.call("jnp.zeros", nodes.tuple_of([cst.Integer("1"), size]))
-            found.add(nodes.call(f"{place.name}.{own}", zeros))
-            parts = parts - {part}
-        if parts or not found.calls:
-            return []
-        return nodes.arguments(found.given, {"method": found.function(found.given)})
+            found.add(nodes.call(f"{place.name}.{name}", zeros))
+        return nodes.arguments(found.given, {"method": found.function(found.given)}) if found.calls else []

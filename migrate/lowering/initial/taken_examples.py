@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TypeGuard
 
 import libcst as cst
 
@@ -14,7 +13,7 @@ from migrate.lowering.expressions.elements import QUEUES
 from migrate.lowering.models.object_history import changes_with_use, used_of_object
 from migrate.lowering.scope import Scope
 from migrate.lowering.unit import Environment
-from migrate.syntax import nodes, suites, usage
+from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
@@ -116,13 +115,11 @@ class TakenExamples(Scope):
             facts = self.script.functions.get(f"{kind.cls}.__init__")
             return facts.node if facts is not None else None
         file = self.unit.source.module
-        makers = [value.func for target, value in usage.bindings(file) if _makes(value, target, name)]
-        called = nodes.dotted(makers[0]) if len(makers) == 1 else None
-        for cls in file.body if called else ():
-            if isinstance(cls, cst.ClassDef) and cls.name.value == called:
-                methods = [one for one in suites.suite_of(cls.body.body) if isinstance(one, cst.FunctionDef)]
-                return next((one for one in methods if one.name.value == "__init__"), None)
-        return None
+        made = [value for target, value in usage.bindings(file) if nodes.dotted(target) == name]
+        called = nodes.dotted(made[0].func) if len(made) == 1 and isinstance(made[0], cst.Call) else None
+        classes = [one for one in file.body if isinstance(one, cst.ClassDef) and one.name.value == called]
+        methods = [one for cls in classes for one in cls.body.body if isinstance(one, cst.FunctionDef)]
+        return next((one for one in methods if one.name.value == "__init__"), None)
 
     def used_in_turn(self, path: str) -> set[str]:
         """The attributes of the object that is being made which a method of it uses."""
@@ -135,11 +132,6 @@ class TakenExamples(Scope):
 def _misses(place: Place, taken: str) -> Unsupported:
     """Declines an example that training would then miss."""
     return Unsupported("MIG402", f"an example for {place.name} would take from {taken} what training then misses")
-
-
-def _makes(value: Expr, target: Expr, name: str) -> TypeGuard[cst.Call]:
-    """Whether a call is bound to a name."""
-    return isinstance(value, cst.Call) and nodes.dotted(target) == name
 
 
 def _made_empty(constructor: cst.FunctionDef) -> set[str]:

@@ -20,6 +20,7 @@ from migrate.known.facts import ClassFacts
 from migrate.known.kinds import Model, Optimizer
 from migrate.known.states import State
 from migrate.lowering.models.cropping import Cropping
+from migrate.lowering.statements.blocks import run_before
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.weights import weights_of
@@ -68,7 +69,7 @@ class PartsLeftOut(Cropping):
 
     def is_loaded(self, name: str) -> bool:
         """Whether a model has its weights from a file here, which it may have in this branch alone."""
-        before = [statement for block in self.blocks for statement in block.statements[: block.index]]
+        before = run_before(self.blocks)
         lines = [statement for statement in before if isinstance(statement, cst.SimpleStatementLine)]
         return any(nodes.dotted(call.func) == f"{name}.load_state_dict" for line in lines for call in usage.calls(line))
 

@@ -12,18 +12,20 @@ its own backward pass.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
 import libcst as cst
 
 from migrate.files.source import SourceFile
+from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.lowering.updates.gradient_flow import asks_for_gradients
 from migrate.lowering.updates.region import method_call_of
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.imported import full_name, imported_names
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
@@ -40,6 +42,11 @@ class _Taken:
     names: tuple[str, ...]
     block: tuple[Statement, ...]
     function: cst.FunctionDef | None
+
+    @property
+    def around(self) -> Sequence[Statement]:
+        """The statements in which the tensors are meant: those of the function, or of the block in a file."""
+        return self.block if self.function is None else suites.suite_of(self.function.body.body)
 
 
 def with_gradients_of_inputs(inputs: Sequence[Input]) -> list[Input]:
@@ -64,11 +71,15 @@ def passes_by_inputs(inputs: Sequence[Input]) -> list[str]:
 
 def _calls_by_inputs(module: cst.Module) -> list[cst.Call]:
     """The calls of `torch.autograd.grad` by tensors that the file tells to have gradients, and by nothing else."""
-    calls = [call for call in usage.calls(module) if (nodes.dotted(call.func) or "").endswith("autograd.grad")]
+    imported = imported_names(module)
+    calls = [call for call in usage.calls(module) if full_name(call.func, imported) == "torch.autograd.grad"]
     told = {name for one in every(module, cst.SimpleStatementLine) for name in _told(one)} if calls else set[str]()
-    given = {call: [arg.value for arg in call.args if arg.keyword and arg.keyword.value == "inputs"] for call in calls}
-    by = {call: (named or [arg.value for arg in call.args[1:2]]) for call, named in given.items()}
-    return [call for call, named in by.items() if named and set(usage.loads(named)) <= told]
+    found: list[cst.Call] = []
+    for call in calls:
+        given = dict(zip(argument_names(call.args, ["outputs", "inputs"]), call.args, strict=True))
+        if "inputs" in given and set(usage.loads(given["inputs"].value)) <= told:
+            found.append(call)
+    return found
 
 
 def _taken(inputs: Sequence[Input]) -> dict[str, list[_Taken]]:
@@ -79,7 +90,7 @@ def _taken(inputs: Sequence[Input]) -> dict[str, list[_Taken]]:
     taken = [each for group in found.values() for each in group]
     attacks = {each.function.name.value for each in taken if each.function is not None}
     modules = [one.source.module for one in inputs]
-    optimizers = _optimizers(modules)
+    optimizers = sum(map(_optimizers, modules))
     by_hand = optimizers == 0 and any(_sets_data(one) for one in taken)
     alone = bool(taken) and optimizers <= 1 and all(_clears_first(one, taken, attacks) for one in modules)
     return found if alone and not by_hand else {}
@@ -119,16 +130,17 @@ def _only_keeps_graph(statement: Statement) -> bool:
 def _leaves(block: Sequence[Statement], backward: int, whole: Sequence[Statement]) -> tuple[str, ...]:
     """The tensors whose gradients a block reads after a backward pass, if these are of that pass alone: the tensor is
     told to have one in the same block, or its gradient is cleared there."""
-    before, after = block[:backward], block[backward + 1 :]
+    before, after, code = block[:backward], block[backward + 1 :], cst.Module(list(whole))
+    lines = list(every(code, cst.SimpleStatementLine))
     names = dict.fromkeys(_owner(one) for statement in after for one in every(statement, cst.Attribute))
     read = [name for name in names if name]
     last = max((i for i, one in enumerate(before) if "backward" in usage.attributes(one)), default=-1)
     told_here = {name for one in before[last + 1 :] for name in _told(one)}
-    told = {name for one in every(cst.Module(list(whole)), cst.SimpleStatementLine) for name in _told(one)}
+    told = {name for one in lines for name in _told(one)}
     cleared = {name for one in after for name in read if _clears(one, name)}
     own = all(name in told_here or name in told & cleared for name in read)
-    own = own and not any(_changes(one, read) for one in every(cst.Module(list(whole)), cst.SimpleStatementLine))
-    there = [_owner(one) for one in every(cst.Module(list(whole)), cst.Attribute)]
+    own = own and not any(_changes(one, read) for one in lines)
+    there = [_owner(one) for one in every(code, cst.Attribute)]
     here = [_owner(one) for statement in after for one in every(statement, cst.Attribute)]
     return tuple(read) if own and all(there.count(name) == here.count(name) for name in read) else ()
 
@@ -147,9 +159,8 @@ def _changes(statement: Statement, names: Sequence[str]) -> bool:
 
 def _sets_data(taken: _Taken) -> bool:
     """Whether the function of a backward pass, or its block, sets what one of the tensors is: `x.data = ...`."""
-    body = taken.block if taken.function is None else suites.suite_of(taken.function.body.body)
-    targets = [target for target, _ in usage.bindings(cst.Module(list(body)))]
-    return any(nodes.dotted(target) in {f"{name}.data" for name in taken.names} for target in targets)
+    set_there = {nodes.dotted(target) for one in taken.around for target, _ in usage.bindings(one)}
+    return bool(set_there & {f"{name}.data" for name in taken.names})
 
 
 def _owner(node: cst.Attribute) -> str:
@@ -199,16 +210,11 @@ def _leaves_nothing(after: Sequence[Statement], function: cst.FunctionDef | None
     return function is not None and "step" not in usage.attributes(function.body)
 
 
-def _optimizers(modules: Sequence[cst.Module]) -> int:
-    """How many optimizers a project may make."""
-    made = [nodes.dotted(call.func) or "" for module in modules for call in usage.calls(module)]
-    names = {one.evaluated_name for module in modules for one in _imported_from(module, "torch.optim")}
-    return sum(("optim." in path and ".lr_scheduler" not in path) or path in names for path in made)
-
-
-def _imported_from(module: cst.Module, package: str) -> list[cst.ImportAlias]:
-    found = [one for one in every(module, cst.ImportFrom) if one.module and nodes.dotted(one.module) == package]
-    return [alias for one in found if not isinstance(one.names, cst.ImportStar) for alias in one.names]
+def _optimizers(module: cst.Module) -> int:
+    """How many optimizers a file may make."""
+    imported = imported_names(module)
+    names = [full_name(call.func, imported) or nodes.dotted(call.func) or "" for call in usage.calls(module)]
+    return sum("optim." in name and ".lr_scheduler" not in name for name in names)
 
 
 def _clears_first(module: cst.Module, taken: Sequence[_Taken], attacks: Collection[str]) -> bool:
@@ -235,60 +241,28 @@ def _edits(module: cst.Module, taken: Sequence[_Taken]) -> Edits:
     for one in taken:
         named = {name: usage.unused_name(f"{name}_grad", used) for name in one.names}
         used |= {*named.values()}
-        by = [nodes.name(name) for name in named]
-        call = nodes.call(
-            "torch.autograd.grad", one.loss, by[0] if len(by) == 1 else cst.List([cst.Element(x) for x in by])
-        )
-        text = "{t} = {c}[0]" if len(by) == 1 else "{t} = {c}"
-        targets = nodes.tuple_of([nodes.name(name) for name in named.values()], parentheses=False)
-        target = nodes.name(named[one.names[0]]) if len(by) == 1 else targets
-        edits.instead[one.backward] = suites.with_comments([nodes.statement(text, t=target, c=call)], one.backward)
-        inside = [one.block] if one.function is None else [suites.suite_of(one.function.body.body)]
-        for statement in (each for body in inside for each in _lines(body)):
-            plain = _plainly(statement, one, named)
-            if plain is not None and statement not in edits.instead:
-                edits.instead[statement] = plain
+        by = nodes.name(one.names[0]) if len(named) == 1 else cst.List([cst.Element(nodes.name(x)) for x in named])
+        text = "{t} = torch.autograd.grad({loss}, {by})" + ("[0]" if len(named) == 1 else "")
+        target = nodes.bare_tuple([*map(nodes.name, named.values())]) if len(named) > 1 else nodes.name(*named.values())
+        made = nodes.statement(text, t=target, loss=one.loss, by=by)
+        edits.instead[one.backward] = suites.with_comments([made], one.backward)
+        idle = one.function is not None and "step" not in usage.attributes(one.function.body)
+        for statement in one.around:
+            for part in every(statement, (cst.If, cst.SimpleStatementLine), closed=_CLOSED):
+                cleared = idle and method_call_of(part, "zero_grad") is not None
+                if cleared or any(_clears(part, name) for name in named) or _only_tells(part, named):
+                    edits.instead.setdefault(part, [])
+            edits.parts |= _plain_mentions(statement, named)
     return edits
 
 
-def _lines(body: Sequence[Statement]) -> Iterator[Statement]:
-    """The simple statements of a suite, and branches, which may clear a gradient."""
-    for statement in body:
-        yield from every(statement, (cst.If, cst.SimpleStatementLine), closed=_CLOSED)
-
-
-def _plainly(statement: Statement, taken: _Taken, named: dict[str, str]) -> list[Statement] | None:
-    """What stands for a statement around such a backward pass; None for one that stays."""
-    if any(_clears(statement, name) for name in named) or _only_tells(statement, named):
-        return []
-    if isinstance(statement, cst.If):
-        return None
-    if taken.function is not None and method_call_of(statement, "zero_grad") is not None and _steps_nowhere(taken):
-        return []
-    instead = {f"{name}.grad": made for name, made in named.items()}
-    made = nodes.visited(statement, _Named(instead))
-    small = suites.alone(made)
-    target = small.targets[0].target if isinstance(small, cst.Assign) and len(small.targets) == 1 else None
-    if isinstance(small, cst.Assign) and (nodes.dotted(target) if target else None) in {
-        f"{name}.data" for name in named
-    }:
-        assert isinstance(target, cst.Attribute)
-        made = nodes.statement("{t} = {v}", t=target.value, v=small.value)
-    return None if made is statement or made.deep_equals(statement) else [made]
-
-
-def _steps_nowhere(taken: _Taken) -> bool:
-    """Whether the function of a backward pass steps no optimizer."""
-    return taken.function is not None and "step" not in usage.attributes(taken.function.body)
-
-
-class _Named(cst.CSTTransformer):
-    """Puts names in the place of `x.grad`."""
-
-    def __init__(self, instead: dict[str, str]) -> None:
-        super().__init__()
-        self.instead = instead
-
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
-        name = self.instead.get(nodes.dotted(original_node) or "")
-        return updated_node if name is None else nodes.name(name)
+def _plain_mentions(statement: Statement, named: Mapping[str, str]) -> dict[cst.CSTNode, cst.CSTNode]:
+    """What stands for `x.grad` in a statement, and for the `x.data` that it sets; a function inside has its own."""
+    if isinstance(statement, _CLOSED):
+        return {}
+    gradients = {f"{name}.grad": made for name, made in named.items()}
+    data = {f"{name}.data": name for name in named}
+    targets = [one.target for one in every(statement, cst.AssignTarget, closed=_CLOSED)]
+    found = [(one, gradients.get(nodes.dotted(one) or "")) for one in every(statement, cst.Attribute, closed=_CLOSED)]
+    found += [(one, data.get(nodes.dotted(one) or "")) for one in targets if isinstance(one, cst.Attribute)]
+    return {one: nodes.name(name) for one, name in found if name is not None}

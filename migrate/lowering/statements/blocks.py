@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -26,3 +27,8 @@ class Block:
         """Puts other statements in the place of some."""
         self.positions[start:end] = [self.positions[start]] * len(made)
         self.statements[start:end] = made
+
+
+def run_before(blocks: Sequence[Block]) -> list[Statement]:
+    """The statements before the one at hand, of all the blocks around it, outermost first."""
+    return [statement for block in blocks for statement in block.statements[: block.index]]

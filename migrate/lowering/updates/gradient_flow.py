@@ -7,23 +7,19 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from migrate.known.facts import FunctionFacts
 from migrate.known.kinds import Function, Kind, Leaf, Model, Optimizer, Place
-from migrate.known.states import MODES
 from migrate.known.weight_kinds import LISTING, Parameters, Selection, Weight
 from migrate.lowering.scope import Scope
+from migrate.lowering.updates.cut_off import attached, cuts_off
 from migrate.lowering.updates.region import has_host_effects, method_call_of
 from migrate.lowering.updates.results_in_part import models_through
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.suites import first_line
-from migrate.syntax.walking import every
 from migrate.weights import weights_of
 
-_CLOSED = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
 _NOT_FORWARD = ("train", "eval", "parameters", "named_parameters", "zero_grad", "to", "cuda", "state_dict", "modules")
 _TRAINING = ("torch.optim.", "torch.nn.utils.clip_grad")  # what takes weights and computes nothing from them
-_DETACHING = ("detach", "item", "numpy", "tolist", "argmax", "argmin", "argsort", "multinomial", "sample")
 
 
 @dataclass(frozen=True)
@@ -61,54 +57,10 @@ class GradientFlow(Scope):
                 found.add(self.root(owner.place))
             if isinstance(kind, Function):
                 facts = self.script.functions[kind.name]
-                if not numbers and (self.returns_numbers(facts) or self.cuts_off(facts)):
+                if not numbers and cuts_off(self, facts):
                     continue
                 found |= {self.root(place) for place in facts.models_run}
         return found
-
-    def returns_numbers(self, facts: FunctionFacts) -> bool:
-        """Whether all that a function returns is cut off from gradients: `return action.item()`."""
-        values = [one.value for one in usage.returns(facts.node.body) if one.value is not None]
-        read = {name for value in values for name in usage.loads(self.attached(value))}
-        return not read - {"None"} and next(every(facts.node.body, cst.Yield), None) is None
-
-    def cuts_off(self, facts: FunctionFacts) -> bool:
-        """Whether nothing that a function returns has a gradient by way of the models that it is given: it takes them
-        in a block without gradients, detaches what they return, or goes on with gradients by its inputs alone."""
-        given = {name for name, kind in facts.params.items() if isinstance(kind, Model)}
-        body = facts.node.body
-        closed = next(every(body, (*_CLOSED, cst.Yield, cst.Nonlocal, cst.Global, cst.NamedExpr)), None)
-        if facts.method or closed is not None or not {self.root(place) for place in facts.models_run}:
-            return False
-        inner, tainted, before = self.in_file_of(facts.qualname), set[str](), {""}
-        while tainted != before:
-            before = set(tainted)
-            for one in every(body, (cst.Assign, cst.AugAssign, cst.AnnAssign)):
-                if one.value is not None and self._carries(inner, facts, one.value, given | tainted):
-                    tainted |= {*usage.changes(cst.SimpleStatementLine([one]))} - given
-            for loop in every(body, cst.For):
-                if self._carries(inner, facts, loop.iter, given | tainted):
-                    tainted |= set(usage.target_names(loop.target))
-        told = [one for one in every(body, cst.Expr) if not _only_switches(one, given)]
-        others = [one for one in told if self._carries(inner, facts, one.value, given | tainted)]
-        returned = [one.value for one in usage.returns(body) if one.value is not None]
-        own = all(place.scope == facts.qualname for place in facts.models_run)
-        return own and not others and not any(self._carries(inner, facts, one, given | tainted) for one in returned)
-
-    def _carries(self, inner: Scope, facts: FunctionFacts, node: cst.BaseExpression, names: set[str]) -> bool:
-        """Whether a value in a function may have gradients by what some names stand for."""
-        if not names & set(usage.loads(self.attached(node))):
-            return False
-        quiet = [
-            one for one in every(facts.node.body, cst.With) if any(inner.stops_gradients(i.item) for i in one.items)
-        ]
-        if any(other is node for one in quiet for other in every(one.body, cst.BaseExpression)):
-            return False
-        grads = [call for call in usage.calls(node) if inner.torch_name(call.func) == "torch.autograd.grad"]
-        asked = [arg for call in grads for arg in call.args if arg.keyword and arg.keyword.value == "create_graph"]
-        graph = any(not nodes.is_literal(arg.value, False) for arg in asked)
-        whole = node.value if isinstance(node, cst.Subscript) else node
-        return not (whole in grads and not graph)
 
     def weights_taken(self, node: cst.CSTNode) -> set[Place]:
         """The models of which code takes weights: `model.parameters()`, a name for them, `model.head.weight`."""
@@ -150,11 +102,7 @@ class GradientFlow(Scope):
 
     def attached(self, node: cst.CSTNode) -> cst.CSTNode:
         """Code without what gradients do not flow through: `x.detach()`, `x.data`, `x.item()`."""
-        if node not in self.unit.attached:
-            made = node.visit(_Detached())
-            assert isinstance(made, cst.CSTNode)
-            self.unit.attached[node] = made
-        return self.unit.attached[node]
+        return attached(self.unit, node)
 
     def dependency(self, statement: Statement) -> Dependency:
         """A statement as gradients see it: what a definition holds is not run by it."""
@@ -446,33 +394,9 @@ class GradientFlow(Scope):
         return None
 
 
-def _only_switches(node: cst.Expr, models: set[str]) -> bool:
-    """Whether a statement only sets the mode of a model, or clears its gradients."""
-    func = node.value.func if isinstance(node.value, cst.Call) and not node.value.args else None
-    path = nodes.dotted(func) if isinstance(func, cst.Attribute) else None
-    owner, _, method = (path or "").rpartition(".")
-    return owner in models and method in (*MODES, "zero_grad")
-
-
 def stands_for_weights(kind: Kind) -> bool:
     """Whether a value is a weight, or all the weights, of a certain model."""
     return isinstance(kind, Parameters) or (isinstance(kind, Weight) and kind.place is not None)
-
-
-class _Detached(cst.CSTTransformer):
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
-        return cst.Name("None") if original_node.attr.value == "data" else updated_node
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
-        func = original_node.func
-        detaching = isinstance(func, cst.Attribute) and func.attr.value in _DETACHING
-        return cst.Name("None") if detaching or _made_by_numpy(original_node) else updated_node
-
-
-def _made_by_numpy(call: cst.Call) -> bool:
-    """`np.mean([f(x) for x in xs])`: numpy takes no tensors with gradients out of lists."""
-    of_lists = bool(call.args) and isinstance(call.args[0].value, cst.List | cst.ListComp)
-    return of_lists and (nodes.dotted(call.func) or "").startswith(("np.", "numpy."))
 
 
 def asks_for_gradients(node: cst.BaseExpression) -> bool:

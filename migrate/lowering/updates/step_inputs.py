@@ -118,9 +118,7 @@ class StepInputs(LossFunctions):
                     self.tell_of_values(name)
                 if static or decides:
                     statics[name] = nodes.name(name)
-                elif (isinstance(kind, Host) and kind.what == "batch" and self.taken_apart(step, name)) or (
-                    kind == Plain("dict") and self.holds_batches(name)
-                ):
+                elif self.enters_by_parts(step, name, kind):
                     inputs[name] = nodes.call("jax.tree.map", self.taken_in(nodes.name(name)).func, nodes.name(name))
                 else:
                     inputs[name] = self.as_array(Value(nodes.name(name), kind)).node
@@ -146,11 +144,16 @@ class StepInputs(LossFunctions):
     def refuse_mixed(self, name: str, kind: Kind) -> None:
         """Declines a dict that a loss reads unless it holds arrays, batches or numbers alone: jit takes no other, and
         cannot hash a dict."""
-        written = self.env.definitions.get(name)
-        values = [element.value for element in written.elements] if isinstance(written, cst.Dict) else []
-        numbers = [isinstance(nodes.literal(one), int | float) or self.enters_jax(one) for one in values]
-        if kind == Plain("dict") and not (numbers and all(numbers)):
+        values = self.values_written(name)
+        entering = [isinstance(nodes.literal(one), int | float) or self.enters_jax(one) for one in values]
+        if kind == Plain("dict") and not (entering and all(entering)):
             raise Unsupported("MIG401", f"the loss reads {name}, a dict of more than arrays: jit takes no such dict")
+
+    def enters_by_parts(self, step: Step, name: str, kind: Kind) -> bool:
+        """Whether what a step reads is more than one array of the data loading: a batch, or a dict of some."""
+        if kind == Plain("dict"):
+            return any(map(self.is_of_batch, self.values_written(name)))
+        return isinstance(kind, Host) and kind.what == "batch" and self.taken_apart(step, name)
 
     def enters_jax(self, node: Expr) -> bool:
         """Whether a value in a dict is an array in jit, or a number, whatever it is outside."""
@@ -164,11 +167,10 @@ class StepInputs(LossFunctions):
             node = node.func.value
         return is_batch(self.kind_of(node))
 
-    def holds_batches(self, name: str) -> bool:
-        """Whether a dict that is written out holds such values."""
+    def values_written(self, name: str) -> list[Expr]:
+        """The values of a dict that is written out; none of others."""
         written = self.env.definitions.get(name)
-        elements = written.elements if isinstance(written, cst.Dict) else []
-        return any(self.is_of_batch(element.value) for element in elements)
+        return [element.value for element in written.elements] if isinstance(written, cst.Dict) else []
 
     def taken_apart(self, step: Step, name: str) -> bool:
         """Whether a batch is more than one array: a step takes parts of it, or hands it on to a function, or
