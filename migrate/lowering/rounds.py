@@ -32,6 +32,7 @@ from migrate.options import DEFAULT, CheckpointFormat, Options
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.changing import ObjectClasses, attributes_changed, changing
 from migrate.syntax.command_line import list_options
+from migrate.syntax.modes import switching_around
 from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
 
@@ -116,6 +117,7 @@ def lower_project(
         script.inherited |= found.inherited
         script.inheriting |= found.inheriting
         script.reaching |= found.reaching
+    script.switching = frozenset(name for found in inputs for name in switching_around(found.source.module))
     script.list_options = list_options(found.source.module for found in inputs)
     script.attributes_read = usage.attributes_read(found.source.text for found in inputs)
     script.goes_through_weights = usage.goes_through_weights(found.source.text for found in inputs)

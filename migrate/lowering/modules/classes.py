@@ -191,10 +191,19 @@ class Classes(
         body: list[Statement] = []
         for statement in suites.suite_of(node.body.body):
             if isinstance(statement, cst.FunctionDef):
-                body.append(inner.function(statement))
+                body += inner.method_or_refusal(statement)
             elif isinstance(statement, cst.SimpleStatementLine | cst.BaseCompoundStatement):
                 body += inner.guarded(statement)
         return node.with_changes(body=suites.block_of(node.body, body))
+
+    def method_or_refusal(self, node: cst.FunctionDef) -> list[Statement]:
+        """A method of such a class; without its constructor none of it works."""
+        try:
+            return [self.function(node)]
+        except Unsupported as told:
+            if node.name.value == "__init__":
+                raise
+            return self.refused_method(node, told)
 
     def may_work_on_tensors(self, node: cst.ClassDef) -> bool:
         """Whether a class names torch, works on models, is given tensors, or has methods that take more than the

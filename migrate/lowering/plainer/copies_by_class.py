@@ -43,6 +43,7 @@ from migrate.lowering.plainer.layers_written_out import with_layers_written_out
 from migrate.lowering.plainer.lists_on_models import with_lists_apart
 from migrate.lowering.plainer.loops_over_leaves import with_steps_in_place
 from migrate.lowering.plainer.methods_of_bases import with_methods_of_bases
+from migrate.lowering.plainer.modes_around import with_modes_written_out
 from migrate.lowering.plainer.modules_that_train import with_trainers_apart
 from migrate.lowering.plainer.names_first import with_names_first
 from migrate.lowering.plainer.names_given_again import with_names_apart
@@ -121,6 +122,7 @@ def taken_first(inputs: Sequence[Input], options: Options = DEFAULT) -> Taken:
 
 
 _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
+    with_modes_written_out,
     with_gradients_of_inputs,
     with_own_names,
     with_names_apart,

@@ -138,6 +138,7 @@ class ControlFlow(ToldModes, Precision, Loops):
                 continue
             if name in (*TRUSTING, *KERNELS):
                 continue
+            self.refuse_switching(item.item)
             value = self.expr(item.item)
             if isinstance(value.kind, Autocast):
                 precision = value
@@ -157,6 +158,12 @@ class ControlFlow(ToldModes, Precision, Loops):
         if not items:
             return suites.with_comments(body, node) if body else []
         return [node.with_changes(items=items, body=suites.block_of(node.body, body))]
+
+    def refuse_switching(self, context: Expr) -> None:
+        """A context of the script's own that switches modes, and was not written out around what it encloses."""
+        named = nodes.dotted(context.func) if isinstance(context, cst.Call) else nodes.dotted(context)
+        if named in self.script.switching:
+            raise Unsupported("MIG403", f"{named}, which switches the mode of a model around this block")
 
     def statement_Try(self, node: cst.Try) -> list[Statement]:
         if self.takes_from_torch(node):
@@ -192,6 +199,8 @@ class ControlFlow(ToldModes, Precision, Loops):
             self.env.join(broken_off)
         if node.finalbody is not None:
             final = self.suite(node.finalbody.body.body)
+            if not final and not node.handlers and node.orelse is None:
+                return suites.with_comments(body, node)
             changes["finalbody"] = node.finalbody.with_changes(body=suites.block_of(node.finalbody.body, final))
         return [node.with_changes(**changes)]
 

@@ -97,6 +97,8 @@ class Functions(PartsOfOthers, HostInitializers, HandedOver, Initialisation, Use
 
     def defined(self, facts: FunctionFacts, node: cst.FunctionDef, inner: Functions) -> cst.FunctionDef:
         """The definition of a function whose names live in the scope `inner`."""
+        for switching in self.script.switching & facts.decorators:
+            raise Unsupported("MIG403", f"{switching}, which switches the mode of a model around this function")
         with inner.recording_nothing(inner.records_nothing([each.decorator for each in node.decorators])):
             body = self._body(inner, facts)
         ends = [] if suites.exits(suites.suite_of(node.body.body)) else [inner.env.modes]
