@@ -112,6 +112,17 @@ def std(call: Call) -> Expr:
     return _spread(call, "std")
 
 
+_TAKING = {"max": "largest", "min": "smallest"}
+
+
+def _taken(call: Call, name: str) -> Expr:
+    """The element that has the largest, or the smallest value."""
+    keywords = {"axis": axes(call, "dim")}
+    if call.has("keepdim"):
+        keywords["keepdims"] = call.node("keepdim")
+    return nodes.call(call.snippet(_TAKING[name]), call.node("input"), **keywords)
+
+
 def _extreme(name: str) -> Rule:
     def function(call: Call) -> Value:
         kind = call.kind("input")
@@ -120,14 +131,17 @@ def _extreme(name: str) -> Rule:
             return Value(_reduced(call, name), Tensor(dtype, 0))
         if isinstance(call.kind("dim"), Tensor):
             return Value(call.make(f"jnp.{name}imum({{input}}, {{dim}})"), Tensor(dtype))
-        pair = nodes.tuple_of([_reduced(call, name), _reduced(call, f"arg{name}")])
+        taken = call.traced and call.differentiable and dtype not in ("int", "bool")
+        values = _taken(call, name) if taken else _reduced(call, name)
+        pair = nodes.tuple_of([values, _reduced(call, f"arg{name}")])
         return Value(pair, Items((Tensor(dtype), Tensor("int")), type="tuple"))
 
     doc = (
-        "With an axis, the values and their indices. Of equal values JAX takes the first, torch any; JAX shares the "
-        "gradient among them, where torch gives it to one.\n\n"
+        "With an axis, the values and their indices. Of equal values the first is taken, which has the gradient. "
+        f"`x.{name}(axis)` would share it among them, and lose it where XLA computes `x` twice.\n\n"
         f"    >>> torch.{name}(x)  # x: f32[2, 3]\n    x.{name}()\n"
-        f"    >>> torch.{name}(x, 1)  # x: f32[2, 3]\n    (x.{name}(axis=1), x.arg{name}(axis=1))\n"
+        f"    >>> torch.{name}(x, 1)  # x: f32[2, 3]\n    ({_TAKING[name]}(x, axis=1), x.arg{name}(axis=1))\n"
+        f"    >>> torch.{name}(x, 1)  # x: f32[2, 3]; on the host\n    (x.{name}(axis=1), x.arg{name}(axis=1))\n"
     )
     names = (f"torch.{name}", f"Tensor.{name}")
     return Rule(names, signature("input, dim=None, keepdim=False"), function, False, "", doc, "reductions")

@@ -151,7 +151,7 @@ class Arguments(StateAccess):
             key,
             self.unit.use_snippet,
             self.context not in HOST_CONTEXTS or self.under_jit,
-            differentiable=self.context != "module" or self.nested,
+            differentiable=(self.context != "module" or self.nested) and not self.detached,
             unpacked=len(rest) == 1 and id(rest[0]) in unpacked,
         )
 

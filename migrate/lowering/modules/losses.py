@@ -6,7 +6,7 @@ import libcst as cst
 
 from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import Loss, PackedElements, Tensor
+from migrate.known.kinds import Items, Loss, PackedElements, Tensor
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.packed_elements import of_packed, rows_of
@@ -58,6 +58,8 @@ class Losses(Precision):
 
     def loss_call(self, node: cst.Call, callee: Value, kind: Loss) -> Value:
         """A call of a loss: its function takes the tensors in order, whatever torch calls them."""
+        if len(node.args) == 1 and node.args[0].star == "*":
+            return self.loss_of_all(node, callee, kind)
         names = argument_names(node.args, kind.takes)
         given = {name: self.array(arg.value) for name, arg in zip(names, node.args, strict=True)}
         if set(given) != set(kind.takes):
@@ -74,6 +76,17 @@ class Losses(Precision):
             args[0] = args[0].with_changes(value=self.at_full_precision("cross_entropy", first).node)
         func = nodes.parenthesized(callee.node)
         return Value(node.with_changes(func=func, args=args), Tensor("float", 0 if kind.reduced else -1))
+
+    def loss_of_all(self, node: cst.Call, callee: Value, kind: Loss) -> Value:
+        """`criterion(*outputs)` of as many outputs as the loss takes."""
+        value = self.expr(node.args[0].value)
+        items = value.kind.items if isinstance(value.kind, Items) else None
+        known = items is not None and len(items) == len(kind.takes) and all(isinstance(one, Tensor) for one in items)
+        if not known or self.precision is not None:
+            raise Unsupported("MIG302", f"{nodes.code(node.func)} takes {', '.join(kind.takes)}")
+        args = [cst.Arg(layouts.first(value), star="*")]
+        made = node.with_changes(func=nodes.parenthesized(callee.node), args=args)
+        return Value(made, Tensor("float", 0 if kind.reduced else -1))
 
     def loss_of_rows(self, api: str, node: cst.Call) -> Value:
         """`F.cross_entropy(scores.data, labels.data)` of packed sequences: what the module of that loss gives."""

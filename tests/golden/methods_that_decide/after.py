@@ -40,6 +40,15 @@ def array_or_zeros(x, dtype):
     return jnp.zeros(x, dtype) if isinstance(x, int | np.integer) else jnp.asarray(x, dtype)
 
 
+def largest(x, axis, keepdims=False):
+    """The largest elements along an axis: of equal ones the first, which has the gradient, as in torch.
+
+    The gradient of `x.max` goes to what equals the result: to nothing where XLA computes x twice and rounds otherwise.
+    """
+    values = jnp.take_along_axis(x, x.argmax(axis, keepdims=True), axis)
+    return values if keepdims else values.squeeze(axis)
+
+
 def torch_init(fan_in, **initializers):
     """torch's initial weights and biases for dense and convolution layers: U(-b, b) with b = 1 / sqrt(fan_in)."""
 
@@ -107,9 +116,10 @@ def train_step(q_target, q, optimizer, q_target_params, q_params, opt_state, r, 
 
     def loss_fn(q_params):
         target = r + 0.98 * jax.lax.stop_gradient(
-            q_target.clone(training=True)
-            .apply({"params": q_target_params}, s_prime, rngs={"dropout": keys[0]})
-            .max(axis=1)
+            largest(
+                q_target.clone(training=True).apply({"params": q_target_params}, s_prime, rngs={"dropout": keys[0]}),
+                axis=1,
+            )
         )
         loss = optax.huber_loss(
             q.clone(training=True).apply({"params": q_params}, s, rngs={"dropout": keys[1]})[:, a], target

@@ -36,6 +36,15 @@ class Memory:
         return states, actions, rewards, after, ended
 
 
+def largest(x, axis, keepdims=False):
+    """The largest elements along an axis: of equal ones the first, which has the gradient, as in torch.
+
+    The gradient of `x.max` goes to what equals the result: to nothing where XLA computes x twice and rounds otherwise.
+    """
+    values = jnp.take_along_axis(x, x.argmax(axis, keepdims=True), axis)
+    return values if keepdims else values.squeeze(axis)
+
+
 def set_where(x, mask, value):
     """torch's `x[mask] = value`, where the mask may have fewer axes than x: those are the first ones of x."""
     mask = jnp.expand_dims(mask, tuple(range(mask.ndim, x.ndim)))
@@ -101,7 +110,7 @@ def train_step_q_eval(
         q_eval = (value + advantage - advantage.mean(axis=1, keepdims=True))[indices, actions]
         q_next = value_ + advantage_ - advantage_.mean(axis=1, keepdims=True)
         q_next = set_where(q_next, ends, 0.0)
-        target = rewards + gamma * q_next.max(axis=1)
+        target = rewards + gamma * largest(q_next, axis=1)
         loss = q_eval_loss(q_eval, jax.lax.stop_gradient(target))
         return loss
 
