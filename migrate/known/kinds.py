@@ -445,11 +445,14 @@ class Scheduler(Kind):
 class Loss(Kind):
     """A torch loss module: a function in the output. `takes`: what torch calls the tensors that it is called with;
     `reduced`: whether it gives one number; `ignored`: the label that it leaves out, None where it has none or that is
-    not known."""
+    not known; `function`: torch's function for it, and `options` what that is given beside the tensors, as it is
+    written, None where that is not all literal."""
 
     takes: tuple[str, ...] = ("input", "target")
     reduced: bool = True
     ignored: int | None = None
+    function: str = ""
+    options: tuple[tuple[str, str], ...] | None = None
 
 
 @dataclass(frozen=True)

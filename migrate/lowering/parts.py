@@ -23,6 +23,10 @@ class Parts:
         """Lowers any expression."""
         raise NotImplementedError
 
+    def torch_call(self, name: str, node: cst.Call) -> Value:
+        """Lowers a call of a torch function, whatever the expression is that stands for it."""
+        raise NotImplementedError
+
     def where_reached(self, error: Unsupported) -> Unsupported:
         """A finding in a branch that no module and no call of the program takes is worth a note alone."""
         raise NotImplementedError

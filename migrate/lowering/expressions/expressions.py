@@ -85,6 +85,7 @@ _NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
 
 # The names of the parts of what torch functions return.
 _STILL_TENSORS = ("data", "T", "mT", "H", "real", "imag")
+_PAIRS = ("sort", "topk", "max", "min", "kthvalue", "mode", "median", "cummax", "cummin")
 _FIELDS = {
     "values": 0,
     "indices": 1,  # of torch.max(x, 1), torch.sort, torch.topk
@@ -262,7 +263,7 @@ class Expressions(
         if isinstance(base.kind, Host):
             tensor = base.kind.what == "tensor"
             kind: Kind = Number() if tensor and attribute in ("shape", "ndim", "dtype") else Host("data")
-            if tensor and attribute in _STILL_TENSORS:
+            if (tensor and attribute in _STILL_TENSORS) or (attribute in _FIELDS and _gives_pair(node)):
                 kind = Host("tensor", base.kind.origins)
             return Value(node.with_changes(value=base.node), kind)
         if isinstance(base.kind, ModuleClass | Makers):
@@ -437,6 +438,12 @@ class Expressions(
             raise Unsupported("MIG201", f"{nodes.code(node)} makes a module: name the class, or use functools.partial")
         inner.use(node.body, made)
         return Value(node.with_changes(body=layouts.first(made)), Plain("function"))
+
+
+def _gives_pair(node: cst.Attribute) -> bool:
+    """Whether what an attribute is read of is a call of a method of tensors that gives values with their indices."""
+    called = node.value.func if isinstance(node.value, cst.Call) else None
+    return isinstance(called, cst.Attribute) and called.attr.value in _PAIRS
 
 
 def _is_activation(kind: Kind) -> bool:

@@ -8,11 +8,13 @@ cross entropy are labels to ignore.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import libcst as cst
 
 from migrate import layouts
-from migrate.known.kinds import Host, Kind, Number, Tensor
+from migrate.known.kinds import UNKNOWN, Host, Kind, Loss, Number, Tensor, is_batch
+from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.numpy_types import holds_bools
 from migrate.lowering.scope import Scope
 from migrate.rules.catalogue import RULES
@@ -80,23 +82,34 @@ class MaskedSelections(Scope):
         reduced = self.reduced_masked_select(node, name)
         if reduced is not None or next(every(node, cst.Subscript), None) is None:
             return reduced
-        if name in _OF_LABELS:
+        kind = self.asked(node.func).kind if not name and nodes.dotted(node.func) else UNKNOWN
+        if name in _OF_LABELS or (isinstance(kind, Loss) and kind.function in _OF_LABELS and kind.ignored == -100):
             return self.of_selected_labels(node)
         if name in _OF_ELEMENTS:
-            options = {arg.keyword.value: nodes.literal(arg.value) for arg in node.args if arg.keyword is not None}
-            reduction = options.pop("reduction", "mean")
-            tensors = [arg for arg in node.args if arg.keyword is None and not arg.star]
-            if len(tensors) != 2 or len(tensors) + len(options) + ("reduction" in _keywords(node)) != len(node.args):
-                return None
-            others = [arg for arg in node.args if arg.keyword is not None and arg.keyword.value != "reduction"]
-            none = nodes.arguments([], {"reduction": cst.SimpleString('"none"')})
-            each = node.with_changes(args=[*tensors, *others, *none])
-            return self.reduced_selection(each, [arg.value for arg in tensors], str(reduction))
+            return self.of_selected_elements(node, name)
+        if isinstance(kind, Loss) and kind.function in _OF_ELEMENTS and kind.options is not None:
+            options = nodes.arguments([], {key: nodes.expression(value) for key, value in kind.options})
+            return self.of_selected_elements(node.with_changes(args=[*node.args, *options]), kind.function)
         if isinstance(node.func, cst.Attribute) and not name and not node.args:
             return self.reduced_selection(node.func.value, [node.func.value], node.func.attr.value)
         if name.startswith("torch.") and len(node.args) == 1 and not node.args[0].star:
             return self.reduced_selection(node.args[0].value, [node.args[0].value], name.removeprefix("torch."))
         return None
+
+    def of_selected_elements(self, node: cst.Call, name: str) -> Value | None:
+        """A loss of elements that a mask selects: the mean or the sum of that of each; None of others. That the
+        elements are put in other rows afterwards, `x[mask].view(-1, 4)`, does not matter."""
+        options = {arg.keyword.value: nodes.literal(arg.value) for arg in node.args if arg.keyword is not None}
+        reduction = options.pop("reduction", "mean")
+        tensors = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
+        if len(tensors) != 2 or len(tensors) + len(options) + ("reduction" in _keywords(node)) != len(node.args):
+            return None
+        if _reshaped(tensors[0]) == _reshaped(tensors[1]) != "":
+            tensors = [_receiver(value) for value in tensors]
+        others = [arg for arg in node.args if arg.keyword is not None and arg.keyword.value != "reduction"]
+        none = nodes.arguments([], {"reduction": cst.SimpleString('"none"')})
+        each = node.with_changes(args=[*nodes.arguments(tensors), *others, *none])
+        return self.reduced_selection(each, tensors, str(reduction), name)
 
     def reduced_masked_select(self, node: cst.Call, name: str) -> Value | None:
         """`x.masked_select(mask).sum()`, and its mean where the mask surely has as many axes; None of other calls."""
@@ -124,21 +137,32 @@ class MaskedSelections(Scope):
             return None
         return Value(made, _reduced(whole.kind, reduction))
 
-    def reduced_selection(self, each: Expr, operands: Sequence[Expr], reduction: str) -> Value | None:
-        """A reduction of an elementwise expression of `operands`, which are selections; None where they are not."""
+    def reduced_selection(
+        self, each: Expr, operands: Sequence[Expr], reduction: str, function: str = ""
+    ) -> Value | None:
+        """A reduction of an elementwise expression of `operands`, which are selections; None where they are not.
+        `function`: torch's, where the expression calls a module that stands for it."""
         found = [self.selections(operand) for operand in operands] if reduction in _REDUCTIONS else [None]
         parts = [part for some in found for part in some or ()]
-        if None in found or not parts or not self.alike(parts):
+        if None in found or not parts:
             return None
-        mask, whole = _index(parts[0]), self.expr(_whole(each, parts))
+        told = self.alike(parts)
+        if not told and not self.alike_in_losses(function, operands, parts):
+            return None
+        mask, written = _index(parts[0]), _whole(each, parts)
+        called = function and isinstance(written, cst.Call)
+        whole = self.torch_call(function, cst.ensure_type(written, cst.Call)) if called else self.expr(written)
         selecting = self.array(mask)
         where, x = layouts.first(selecting), layouts.first(whole)
+        if not told:
+            one, other = (layouts.first(self.expr(part.value)) for part in parts)
+            self.before.append(nodes.statement("assert {a}.shape == {b}.shape", a=one, b=other))
         if reduction in _STARTS and not (isinstance(whole.kind, Tensor) and whole.kind.dtype == "float"):
             return None
         if all(self.same_shape(mask, selecting, part.value, self.asked(part.value)) for part in parts):
-            function = cst.Attribute(nodes.parenthesized(x), cst.Name(reduction))
+            reduced = cst.Attribute(nodes.parenthesized(x), cst.Name(reduction))
             start = {"initial": nodes.expression(_STARTS[reduction])} if reduction in _STARTS else {}
-            made = nodes.call(function, where=where, **start)
+            made = nodes.call(reduced, where=where, **start)
         else:
             self.unit.use_snippet(_REDUCTIONS[reduction])
             made = nodes.call(_REDUCTIONS[reduction], x, where)
@@ -147,7 +171,7 @@ class MaskedSelections(Scope):
     def of_selected_labels(self, node: cst.Call) -> Value | None:
         """`F.cross_entropy(x[mask], y[mask])`: labels that the mask leaves out are to be ignored. None for others."""
         given = [arg.value for arg in node.args[:2]]
-        parts = [part for value in given for part in self.selections(value) or ()]
+        parts = [part for value in given if (part := self.perhaps_selected(value)) is not None]
         options = {arg.keyword.value: nodes.literal(arg.value) for arg in node.args[2:] if arg.keyword is not None}
         if parts != given or len(parts) != 2 or len(options) != len(node.args) - 2 or "ignore_index" in options:
             return None
@@ -155,8 +179,11 @@ class MaskedSelections(Scope):
             return None
         mask, (scores, labels) = _index(parts[0]), (part.value for part in parts)
         known = self.asked(labels)
-        if not self.same_shape(mask, self.asked(mask), labels, known) or nodes.code(labels) == nodes.code(scores):
+        if nodes.code(labels) == nodes.code(scores):
             return None
+        asked = self.asked(mask)
+        if not self.is_mask(mask, asked) or not self.same_shape(mask, asked, labels, known):
+            return self.of_either(node, scores, labels, mask)
         out = {"left_out": _negated(mask), "y": labels, "x": scores}
         kept, flat = nodes.expression("{y}.masked_fill({left_out}, -100)", **out), scores
         if layouts.rank(known) != 1:  # the classes are the last axis of scores, and axis 1 of those that are selected
@@ -164,6 +191,32 @@ class MaskedSelections(Scope):
             flat = nodes.expression("{x}.reshape(-1, {x}.shape[-1])", **out)
         args = [arg.with_changes(value=value) for arg, value in zip(node.args[:2], (flat, kept), strict=True)]
         return self.expr(node.with_changes(args=[*args, *node.args[2:]]))
+
+    def of_either(self, node: cst.Call, scores: Expr, labels: Expr, index: Expr) -> Value | None:
+        """The same of an index that is a mask or not, or of labels with as many axes as it or not, as they will
+        tell."""
+        given = [self.asked(each) for each in (scores, labels, index)]
+        if not all(isinstance(value.kind, Tensor) or is_batch(value.kind) for value in given):
+            return None
+        whole = [arg.with_changes(value=value) for arg, value in zip(node.args[:2], (scores, labels), strict=True)]
+        loss = self.expr(node.with_changes(args=[*whole, *node.args[2:]]))
+        values = [layouts.first(self.array(each)) for each in (scores, labels, index)]
+        called = loss.node if isinstance(loss.node, cst.Call) else None
+        if called is None or [nodes.code(arg.value) for arg in called.args[:2]] != list(map(nodes.code, values[:2])):
+            return None
+        both = cst.Arg(with_snippets(self, nodes.call("selected", *values), ["selected"]), star="*")
+        rest = nodes.separated(called.args[2:])
+        return replace(loss, node=called.with_changes(args=nodes.separated([both, *rest])))
+
+    def perhaps_selected(self, node: Expr) -> cst.Subscript | None:
+        """An expression that is a selection by a mask, or by what is called one and may be one."""
+        index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
+        if not isinstance(node, cst.Subscript) or not isinstance(index, cst.Index):
+            return None
+        asked = self.asked(index.value)
+        untold = isinstance(asked.kind, Tensor) and not asked.kind.dtype
+        named = "mask" in (nodes.dotted(index.value) or "").rpartition(".")[2].lower()
+        return node if self.is_mask(index.value, asked) or (untold and named) else None
 
     def selections(self, node: Expr) -> list[cst.Subscript] | None:
         """The selections `x[mask]` in an expression that takes each of their elements for itself; None for other
@@ -212,11 +265,29 @@ class MaskedSelections(Scope):
         one = len({_mask_in(part) for part in parts}) == 1
         return one and (len(bases) == 1 or (all(bases.values()) and len(set(bases.values())) == 1))
 
+    def alike_in_losses(self, function: str, operands: Sequence[Expr], parts: Sequence[cst.Subscript]) -> bool:
+        """Whether a loss takes two selections by one mask as they are, of which it is to be seen as it runs whether
+        they are of tensors of one shape."""
+        both = len(parts) == 2 and list(parts) == list(operands) and len({_mask_in(part) for part in parts}) == 1
+        return bool(function) and both and not self.nested and not self.conditional
+
     def whole_of(self, value: Expr, target: cst.Subscript) -> Expr | None:
         """What `x[mask] = value` puts in, of whole tensors, where the value is made of selections by the same mask."""
         parts = self.selections(value) if self.under_jit else None
         masks = {_mask_in(part) for part in (target, *parts)} if parts else set()
         return _whole(value, parts) if parts and len(masks) == 1 and self.alike(parts) else None
+
+
+def _reshaped(node: Expr) -> str:
+    """How an expression is reshaped, as it is written: "view(-1, 4)"; "" where it is not."""
+    func = node.func if isinstance(node, cst.Call) else None
+    if not isinstance(func, cst.Attribute) or func.attr.value not in ("view", "reshape", "flatten", "contiguous"):
+        return ""
+    return nodes.code(node).removeprefix(nodes.code(func.value))
+
+
+def _receiver(node: Expr) -> Expr:
+    return cst.ensure_type(cst.ensure_type(node, cst.Call).func, cst.Attribute).value
 
 
 def _keywords(node: cst.Call) -> list[str]:

@@ -30,6 +30,12 @@ def spread(
     return dict(zip(names[number:], zip(parts, kind.items, strict=True), strict=False))
 
 
+def starred_more(kind: Kind, before: int | None) -> int | None:
+    """How many parameters more than one each `*value`, and the stars before it, fill; None where that is not known."""
+    items = kind.items if isinstance(kind, Items) else None
+    return None if items is None or before is None else before + len(items) - 1
+
+
 def with_state(
     args: Sequence[cst.Arg], names: Sequence[str], state: Mapping[str, Expr], order: Sequence[str]
 ) -> list[cst.Arg]:

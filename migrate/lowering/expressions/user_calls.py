@@ -35,7 +35,7 @@ from migrate.known.states import BATCH_STATS, KEY, THE_KEY, State
 from migrate.lowering.expressions.arguments import Arguments, argument_names
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import DICT, kinds_in, without_names
-from migrate.lowering.expressions.starred_calls import spread, with_state
+from migrate.lowering.expressions.starred_calls import spread, starred_more, with_state
 from migrate.lowering.host.host_draws import HostDraws
 from migrate.lowering.models.object_history import changed_of_object, methods_reached, used_of_object
 from migrate.lowering.models.taken_by_objects import TakenByObjects
@@ -68,8 +68,14 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
         args: list[cst.Arg] = []
         followed: list[str] = []
         names = facts.parameter_names[1:] if facts.method else facts.parameter_names
+        more: int | None = 0  # parameters that stars have filled beyond one each, where that is known
         for number, (arg, name) in enumerate(zip(node.args, argument_names(node.args, names), strict=True)):
-            value = self.as_parameter(facts, name, self.usable(self.expr(arg.value)))
+            value = self.usable(self.expr(arg.value))
+            if arg.star == "*":
+                more = starred_more(value.kind, more)
+            elif not name and more is not None and arg.keyword is None:
+                name = next(iter(names[number + more :]), "")
+            value = self.as_parameter(facts, name, value)
             for hidden, (part, kind_there) in spread(node.args, number, value.kind, names, facts.defaults).items():
                 bound[hidden] = part
                 self.pass_kind(facts, hidden, kind_there)

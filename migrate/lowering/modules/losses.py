@@ -46,7 +46,10 @@ class Losses(Precision):
         made = rule.function(call)
         body = made.node if isinstance(made, Value) else made
         ignored = nodes.literal(call.node("ignore_index")) if "ignore_index" in call.defaults else None
-        kind = Loss(takes, reduction_of(call) != "none", ignored if isinstance(ignored, int) else None)
+        literal = all(arg.keyword and nodes.literal(arg.value) is not ... for arg in node.args)
+        options = tuple((arg.keyword.value, nodes.code(arg.value)) for arg in node.args if arg.keyword)
+        ignored = ignored if isinstance(ignored, int) else None
+        kind = Loss(takes, reduction_of(call) != "none", ignored, LOSSES[name], options if literal else None)
         count = len(names)
         if isinstance(body, cst.Call) and [nodes.code(arg.value) for arg in body.args[:count]] == names:
             if len(body.args) == count:

@@ -26,6 +26,7 @@ from migrate.known.kinds import (
 )
 from migrate.known.qualified import spelled
 from migrate.lowering.expressions.arguments import argument_names, placed
+from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.modules.builders import Builders
 from migrate.lowering.modules.given_lists import given_as
 from migrate.lowering.modules.layer_weights import LayerWeights
@@ -114,7 +115,11 @@ class UserModules(OptionsByName, Builders, LayerWeights):
                 facts.field_kinds.get(name), VANISHING
             ):  # the class has the field all the same
                 args.append(arg.with_changes(value=nodes.name("None")))
-            if value.kind == Plain("dict") and not self.cls and "freeze" not in self.unit.taken:
+            if not self.cls and self.holds_lists(arg.value, value.kind):
+                args[-1] = args[-1].with_changes(
+                    value=with_snippets(self, nodes.call("hashable", args[-1].value), ["hashable"])
+                )
+            elif value.kind == Plain("dict") and not self.cls and "freeze" not in self.unit.taken:
                 args[-1] = args[-1].with_changes(value=nodes.call("freeze", args[-1].value))  # jit wants to hash models
         if args and len(args) < len(node.args):
             args[-1] = args[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
@@ -164,6 +169,16 @@ class UserModules(OptionsByName, Builders, LayerWeights):
         taken = any(node.value in usage.loads(one) for one in every(scope, cst.Del))
         return node if called or taken or usage.changes(scope).count(node.value) != 1 else meant
 
+    def holds_lists(self, node: Expr, kind: Kind) -> bool:
+        """Whether an argument of a constructor is a dict that has lists in it, or may have: jit cannot hash these."""
+        if kind != Plain("dict"):
+            return False
+        meant = self.written_dict(node)
+        if isinstance(meant, cst.Name):
+            bound = [one for one in every(self.unit.source.module, cst.Assign) if _binds(one, meant.value)]
+            meant = bound[0].value if len(bound) == 1 else meant
+        return any(True for _ in every(meant, cst.List)) or not isinstance(meant, cst.Dict)
+
     @staticmethod
     def says_nothing(facts: ClassFacts, arg: cst.Arg, name: str) -> bool:
         """Whether an argument goes into `*args` or `**kwargs` of a constructor that never reads them."""
@@ -209,6 +224,10 @@ class UserModules(OptionsByName, Builders, LayerWeights):
         """An argument of a module's constructor: a field can be hashed."""
         self.refuse_torch(value)
         return _hashable(value)
+
+
+def _binds(line: cst.Assign, name: str) -> bool:
+    return any(isinstance(one.target, cst.Name) and one.target.value == name for one in line.targets)
 
 
 def _frozen(kind: Kind) -> Kind:
