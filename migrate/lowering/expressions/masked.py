@@ -82,7 +82,7 @@ class MaskedSelections(Scope):
         reduced = self.reduced_masked_select(node, name)
         if reduced is not None or next(every(node, cst.Subscript), None) is None:
             return reduced
-        kind = self.asked(node.func).kind if not name and nodes.dotted(node.func) else UNKNOWN
+        kind = UNKNOWN if name else self.loss_called(node.func)
         if name in _OF_LABELS or (isinstance(kind, Loss) and kind.function in _OF_LABELS and kind.ignored == -100):
             return self.of_selected_labels(node)
         if name in _OF_ELEMENTS:
@@ -95,6 +95,13 @@ class MaskedSelections(Scope):
         if name.startswith("torch.") and len(node.args) == 1 and not node.args[0].star:
             return self.reduced_selection(node.args[0].value, [node.args[0].value], name.removeprefix("torch."))
         return None
+
+    def loss_called(self, func: Expr) -> Kind:
+        """What `criterion` and `self.criterion` are."""
+        path = (nodes.dotted(func) or "").split(".")
+        if path[0] == "self" and len(path) == 2 and f"{self.cls}.{path[1]}" not in self.script.functions:
+            return self.asked(func).kind
+        return self.kind_of(func) if len(path) == 1 else UNKNOWN
 
     def of_selected_elements(self, node: cst.Call, name: str) -> Value | None:
         """A loss of elements that a mask selects: the mean or the sum of that of each; None of others. That the

@@ -73,7 +73,7 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
             value = self.usable(self.expr(arg.value))
             if arg.star == "*":
                 more = starred_more(value.kind, more)
-            elif not name and more is not None and arg.keyword is None:
+            elif not (name or arg.star or arg.keyword) and more is not None:
                 name = next(iter(names[number + more :]), "")
             value = self.as_parameter(facts, name, value)
             for hidden, (part, kind_there) in spread(node.args, number, value.kind, names, facts.defaults).items():

@@ -126,12 +126,15 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
             default = nodes.tuple_of([element.value for element in default.elements])
         settings = self.is_settings(facts, parameter.name.value, kind)
         made_here = isinstance(default, cst.Call) and type(kind) in (Kind, Plain, Instance)
-        if settings or made_here:  # what a dataclass takes for a mutable default
+        late = default is None and _comes_late(facts.method("__init__"), parameter.name.value)
+        if settings or made_here or late:  # what a dataclass takes for a mutable default, or none behind others
             given = {} if default is None else {"default": default}
             if made_here and isinstance(default, cst.Call):
                 maker = nodes.expression("lambda: {x}", x=default) if default.args else default.func
                 given = {"default_factory": maker}
-            default = nodes.call("dataclasses.field", **given, **({"hash": nodes.name("False")} if settings else {}))
+            given |= {"hash": nodes.name("False")} if settings else {}
+            given |= {"kw_only": nodes.name("True")} if late else {}
+            default = nodes.call("dataclasses.field", **given)
         made = cst.AnnAssign(
             parameter.name,
             cst.Annotation(annotation, cst.SimpleWhitespace(""), cst.SimpleWhitespace(" ")),
@@ -270,6 +273,12 @@ def _field_kind(parameter: cst.Param, kind: Kind) -> Kind:
 
 
 _OF_TENSORS = re.compile(r"(?:(?:typing\.)?Optional\[)?(?:torch\.)?Tensor\]?(?: \| None)?")
+
+
+def _comes_late(init: cst.FunctionDef | None, name: str) -> bool:
+    """Whether a parameter is given by its name alone, behind others that have default values."""
+    alone = init is not None and name in {one.name.value for one in init.params.kwonly_params}
+    return init is not None and alone and any(one.default is not None for one in init.params.params)
 
 
 def _annotation(kind: Kind, parameter: cst.Param, types: dict[str, str]) -> str:

@@ -14,6 +14,7 @@ from migrate.known.facts import ClassFacts, FunctionFacts, merge
 from migrate.known.kinds import (
     UNKNOWN,
     VANISHING,
+    Host,
     Items,
     Kind,
     Makers,
@@ -115,7 +116,12 @@ class UserModules(OptionsByName, Builders, LayerWeights):
                 facts.field_kinds.get(name), VANISHING
             ):  # the class has the field all the same
                 args.append(arg.with_changes(value=nodes.name("None")))
-            if not self.cls and self.holds_lists(arg.value, value.kind):
+            listed = self.holds_lists(arg.value, value.kind) or (
+                (type(value.kind) is Kind or (isinstance(value.kind, Host) and value.kind.what == "data"))
+                and isinstance(arg.value, cst.Attribute)
+                and _takes_apart(facts, name)
+            )
+            if not self.cls and listed:
                 args[-1] = args[-1].with_changes(
                     value=with_snippets(self, nodes.call("hashable", args[-1].value), ["hashable"])
                 )
@@ -224,6 +230,22 @@ class UserModules(OptionsByName, Builders, LayerWeights):
         """An argument of a module's constructor: a field can be hashed."""
         self.refuse_torch(value)
         return _hashable(value)
+
+
+_OF_LISTS = ("sum", "len", "max", "min", "enumerate", "zip", "list", "tuple", "sorted")
+
+
+def _takes_apart(facts: ClassFacts, name: str) -> bool:
+    """Whether the constructor of a class goes through the elements of an argument."""
+    init = facts.method("__init__")
+    if init is None or not name:
+        return False
+    calls = [call for call in usage.calls(init) if any(nodes.dotted(arg.value) == name for arg in call.args)]
+    paths = [nodes.dotted(call.func) or "" for call in calls]
+    looped = [one.iter for one in every(init, (cst.For, cst.CompFor))] + [
+        one.value for one in every(init, cst.Subscript)
+    ]
+    return any(path in _OF_LISTS or path.startswith("np.") for path in paths) or name in map(nodes.dotted, looped)
 
 
 def _binds(line: cst.Assign, name: str) -> bool:

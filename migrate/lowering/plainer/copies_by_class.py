@@ -26,6 +26,7 @@ from migrate.lowering.plainer.arguments_kept import with_arguments_kept
 from migrate.lowering.plainer.asked_by_callers import with_asked_by_callers
 from migrate.lowering.plainer.attributes_handed_on import with_attributes_handed_on
 from migrate.lowering.plainer.averages_by_name import with_averages_assigned
+from migrate.lowering.plainer.bare_forms import with_bare_forms
 from migrate.lowering.plainer.bases_elsewhere import with_names_of_bases
 from migrate.lowering.plainer.checkpoint_folders import with_checkpoint_folders
 from migrate.lowering.plainer.computed_again import with_inputs_kept, with_reasons
@@ -38,8 +39,10 @@ from migrate.lowering.plainer.gradients_of_inputs import with_gradients_of_input
 from migrate.lowering.plainer.gradients_read import with_gradients_read
 from migrate.lowering.plainer.inherited_methods import with_inherited_methods
 from migrate.lowering.plainer.initialisers_told import with_initialisers_told
+from migrate.lowering.plainer.keywords_handed_on import with_keywords_named
 from migrate.lowering.plainer.last_definitions import with_last_definitions
 from migrate.lowering.plainer.layers_written_out import with_layers_written_out
+from migrate.lowering.plainer.lists_named_outside import with_lists_named
 from migrate.lowering.plainer.lists_on_models import with_lists_apart
 from migrate.lowering.plainer.loops_over_leaves import with_steps_in_place
 from migrate.lowering.plainer.methods_of_bases import with_methods_of_bases
@@ -66,6 +69,7 @@ from migrate.lowering.plainer.sums_kept import with_sums_as_lists
 from migrate.lowering.plainer.told_by_callers import with_told_by_callers
 from migrate.lowering.plainer.transformers_models import with_plain_transformers
 from migrate.lowering.plainer.updates_in_place import with_updates_in_place
+from migrate.lowering.plainer.updates_in_sides import with_updates_in_sides
 from migrate.lowering.rounds import Input, Lowered, lower_project
 from migrate.options import DEFAULT, CheckpointFormat, Options
 from migrate.syntax import nodes, suites, usage
@@ -122,6 +126,7 @@ def taken_first(inputs: Sequence[Input], options: Options = DEFAULT) -> Taken:
 
 
 _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
+    with_bare_forms,
     with_modes_written_out,
     with_gradients_of_inputs,
     with_own_names,
@@ -141,6 +146,9 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_optional_optimizers_apart,
     with_optimizer_classes_told,
     with_no_stars,
+    with_updates_in_sides,
+    with_keywords_named,
+    with_lists_named,
     with_arguments_kept,
     with_trainers_apart,
     with_optimizers_outside,
