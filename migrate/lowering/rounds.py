@@ -215,7 +215,7 @@ def _survived(unit: Unit, broken: dict[str, Diagnostic]) -> Body:
 def _round(unit: Unit) -> Body:
     """Lowers one file; forgets what the round before found, all but the script."""
     unit.diagnostics, unit.helpers, unit.snippets = [], [], {}
-    unit.refused, unit.refused_reads = set(), set()
+    unit.refused, unit.refused_reads, unit.static_masks = set(), set(), {}
     script, statements = unit.script, suites.suite_of(unit.source.module.body)
     env = Environment({"__name__": Plain("str"), "__file__": Plain("str")})
     lowering = Lowering(unit, "module", unit.scope, env=env)

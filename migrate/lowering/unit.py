@@ -131,6 +131,7 @@ class Unit:
     borrowed: Mapping[str, Borrowed] = field(default_factory=dict)  # names of installed packages -> where they are now
     others: dict[str, Unit] = field(default_factory=dict)  # every file of the project, by its module scope
     diagnostics: list[Diagnostic] = field(default_factory=list)
+    static_masks: dict[tuple[int, str], object] = field(default_factory=dict)  # by function: what makes them
     reads_values: bool = False  # the statement at hand makes Python numbers of a tensor
     snippets: dict[str, str] = field(default_factory=dict)  # name in the output -> snippet
     helpers: list[Helper] = field(default_factory=list)

@@ -177,6 +177,8 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, B
     def index(self, node: Expr, value: Value) -> Value:
         """An index of a tensor: torch also takes lists, JAX does not."""
         traced = self.under_jit or self.context not in HOST_CONTEXTS
+        if traced and self.is_static_mask(node):
+            return Value(self.worked_out(value.node, node), value.kind)
         if traced and self.is_mask(node, value) and not self.is_constant_mask(node):
             raise Unsupported("MIG302", "a boolean mask as index has a shape that depends on the data")
         if isinstance(value.kind, Items) and value.kind.type == "list":

@@ -16,7 +16,7 @@ from migrate import layouts
 from migrate.known.kinds import UNKNOWN, Host, Kind, Loss, Number, Tensor, is_batch
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.numpy_types import holds_bools
-from migrate.lowering.scope import Scope
+from migrate.lowering.expressions.static_masks import StaticMasks
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, usage
@@ -38,7 +38,7 @@ _OF_ELEMENTS = frozenset(
 _OF_LABELS = ("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss")
 
 
-class MaskedSelections(Scope):
+class MaskedSelections(StaticMasks):
     """What is made of the elements that a mask selects."""
 
     def is_mask(self, node: Expr, value: Value) -> bool:

@@ -125,6 +125,8 @@ class Statements(
             made = self.statement(original) if region is None else self.update(region)
             if self.context == "setup":
                 made = self.concretely(original, made, arrays)
+            if self.makes_static_mask(original) and (self.under_jit or self.context not in HOST_CONTEXTS):
+                made = [self.worked_out(one, original) for one in made]
             made = [] if self.only_differentiated(original, made) else made
             if self.before and made and made[0].leading_lines == original.leading_lines:
                 made = [made[0].with_changes(leading_lines=[]), *made[1:]]
