@@ -74,7 +74,7 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
         ]
         fields: list[Statement] = [self.field(facts, parameter, inner) for parameter in held]
         fields += own_fields(self.script, facts.name)
-        made, properties = taken_out(facts, made, inner.is_formula)
+        made, properties = taken_out(facts, made, inner.is_formula, self.script.attributes_changed)
         return [*_with_setup(init, fields, suites.after_docstring(made, rebinds)), *properties]
 
     def is_formula(self, name: str) -> bool:

@@ -24,6 +24,7 @@ from migrate.syntax.walking import every
 
 # Functions of Python's that give the same value each time, and no object that somebody might change.
 _PURE = {"abs", "bool", "float", "int", "len", "max", "min", "round", "str", "sum", "divmod", "pow"}
+_MAKING = {"dict", "enumerate", "list", "range", "reversed", "sorted", "tuple", "zip"}  # objects, which may be changed
 _CHANGEABLE = (cst.List, cst.Dict, cst.Set, cst.ListComp, cst.DictComp, cst.SetComp, cst.GeneratorExp, cst.Lambda)
 
 
@@ -66,13 +67,18 @@ def _bases(script: Script, facts: ClassFacts) -> list[str]:
 
 
 def taken_out(
-    facts: ClassFacts, body: Sequence[Statement], is_formula: Callable[[str], bool]
+    facts: ClassFacts,
+    body: Sequence[Statement],
+    is_formula: Callable[[str], bool],
+    changed: AbstractSet[str] = frozenset(),
 ) -> tuple[list[Statement], list[Statement]]:
     """What is left of a `setup` without the settings that are read from outside, and a property for each of these.
-    is_formula: whether a name is that of a function of the script's that only reckons."""
+    is_formula: whether a name is that of a function of the script's that only reckons; changed: the attributes whose
+    objects somebody changes."""
     facts.shown = set()
     if not facts.read_outside:
         return list(body), []
+    read = _read_by(facts, body)
     stored = Counter(
         name for each in every(cst.Module(body), cst.AssignTarget) for name in usage.attributes_in(each.target)
     )
@@ -83,9 +89,10 @@ def taken_out(
     for statement in body:
         set_here = _setting(statement)
         name, value = set_here or ("", None)
-        told = name in facts.read_outside and name not in facts.fields and stored[name] == 1
+        told = name in read and name not in facts.fields and stored[name] == 1
         unknown = own.keys() - usage.stores(before)
-        if value is None or not told or not _follows(facts, value, unknown, is_formula):
+        kept = name not in changed and isinstance(value, cst.DictComp | cst.Call)  # what is looked up
+        if value is None or not told or not _follows(facts, value, unknown, is_formula, kept):
             left.append(statement)
             local = _variables(statement)
             once = all(own[name] == 1 for name in usage.stores(statement))
@@ -97,6 +104,15 @@ def taken_out(
         made = suites.function(name, ["self"], [*needed, nodes.statement("return {v}", v=value)])
         properties.append(made.with_changes(decorators=[cst.Decorator(cst.Name("property"))]))
     return left, properties
+
+
+def _read_by(facts: ClassFacts, body: Sequence[Statement]) -> set[str]:
+    """The attributes that are read from outside, and those that they are made of."""
+    made = [each for statement in body if (each := _setting(statement)) is not None]
+    read = set(facts.read_outside)
+    for name, value in reversed(made):
+        read |= set(usage.attributes_of_self(value)) if name in read else set()
+    return read
 
 
 def _setting(statement: Statement) -> tuple[str, Expr] | None:
@@ -143,11 +159,24 @@ def _is_pure(call: cst.Call) -> bool:
     return name in _PURE or (name.startswith(("math.", "np.", "jnp.")) and not name.startswith("np.random."))
 
 
-def _follows(facts: ClassFacts, value: Expr, own: AbstractSet[str], is_formula: Callable[[str], bool]) -> bool:
-    """Whether a value follows from the fields and what the file has, and is no object that might be changed."""
+def _is_made(call: cst.Call) -> bool:
+    """Whether a call makes an object out of what it is given, or goes through the dict that an attribute is."""
+    name = nodes.dotted(call.func) or ""
+    return name in _MAKING or (name.startswith("self.") and name.endswith((".items", ".keys", ".values")))
+
+
+def _follows(
+    facts: ClassFacts, value: Expr, own: AbstractSet[str], is_formula: Callable[[str], bool], kept: bool = False
+) -> bool:
+    """Whether a value follows from the fields and what the file has, and is no object that might be changed. `kept`:
+    nobody changes this one."""
     is_array = isinstance(value, cst.Call) and (nodes.dotted(value.func) or "").startswith("jnp.")
-    if own & set(usage.loads(value)) or (not is_array and any(True for _ in every(value, _CHANGEABLE))):
+    changeable = not (is_array or kept) and any(True for _ in every(value, _CHANGEABLE))
+    if own & set(usage.loads(value)) or changeable:
         return False
     known = {*facts.fields, *facts.shown}
-    pure = all(_is_pure(call) or is_formula(nodes.dotted(call.func) or "") for call in usage.calls(value))
+    made = {id(call) for call in usage.calls(value) if kept and _is_made(call)}
+    pure = all(
+        id(call) in made or _is_pure(call) or is_formula(nodes.dotted(call.func) or "") for call in usage.calls(value)
+    )
     return pure and set(usage.attributes_of_self(value)) <= known
