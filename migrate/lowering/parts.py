@@ -356,7 +356,7 @@ class Parts:
         """Whether an attribute of a module is a variable by now."""
         raise NotImplementedError
 
-    def comp_for(self, node: cst.CompFor) -> cst.CompFor:
+    def comp_for(self, node: cst.CompFor, around: Parts | None = None) -> cst.CompFor:
         """The `for` of a comprehension."""
         raise NotImplementedError
 

@@ -40,6 +40,7 @@ LOOPS = (
         loss = loss + sign * model(F.dropout(ones)).sum()""",
     """terms = [sign * model(torch.randn(8, 4)).sum() for sign in (1.0, -1.0)]
     loss = terms[0] + terms[1]""",
+    "loss = sum(sign * model(torch.randn(8, 4)).sum() for sign in (1.0, -1.0))",
 )
 
 
@@ -50,7 +51,7 @@ def test_turns_have_keys_of_their_own(loop: str) -> None:
     assert all(abs(value) > 1e-3 for value in shown) and shown[0] != shown[1]
 
 
-def test_a_generator_has_no_place_for_its_keys() -> None:
-    source = SCRIPT.replace("LOOP", "loss = sum(model(torch.randn(8, 4)).sum() for _ in range(2))")
+def test_turns_that_are_not_counted_have_no_place_for_their_keys() -> None:
+    source = SCRIPT.replace("LOOP", "loss = sum(model(torch.randn(8, 4)).sum() for i in range(2) if i >= 0)")
     (found, *_) = rewritten.conversion(source).report.diagnostics
     assert found.code == "MIG302" and "no place for its key" in found.message

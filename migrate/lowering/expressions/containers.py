@@ -36,6 +36,7 @@ from migrate.lowering.expressions.packed_elements import elements_of
 from migrate.lowering.expressions.passed_on import each_of
 from migrate.lowering.expressions.scalars import is_indexed_by_numbers
 from migrate.lowering.optimizers.parameter_groups import ParameterGroups
+from migrate.lowering.parts import Parts
 from migrate.lowering.plainer.loops_written_out import LoopsWrittenOut
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.updates.traced_effects import refuse_formatted
@@ -216,8 +217,11 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, B
         if tree is not None:
             return tree
         inner = self.inner({})
-        node, made_for = inner.over_gradients(node) or (node, inner.over_chosen_in(node) or inner.comp_for(node.for_in))
-        if isinstance(node, cst.ListComp) and self.is_counted(node.for_in):
+        node, made_for = inner.over_gradients(node) or (
+            node,
+            inner.over_chosen_in(node) or inner.comp_for(node.for_in, self),
+        )
+        if isinstance(node, cst.ListComp | cst.GeneratorExp) and self.is_counted(node.for_in):
             inner.turn_keys = []
         if isinstance(node, cst.DictComp):
             value = inner.expr(node.value)
@@ -255,7 +259,9 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, B
         if isinstance(each.iter, cst.List | cst.Tuple):
             return not any(isinstance(element, cst.StarredElement) for element in each.iter.elements)
         kind = self.kind_of(each.iter)
-        return nodes.dotted(each.iter) is not None and isinstance(kind, Items) and kind.type in ("list", "tuple")
+        listed = isinstance(kind, Items) and kind.type in ("list", "tuple")
+        loaded = isinstance(kind, Host) and kind.what == "loader"
+        return nodes.dotted(each.iter) is not None and (listed or loaded)
 
     def with_keys(self, each: cst.CompFor, names: Sequence[cst.Name], read: Sequence[str]) -> cst.CompFor:
         """The `for` of a comprehension that draws: each turn has keys of its own."""
@@ -293,9 +299,10 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, B
         self.bind(target, each_of(self, value.kind, id(each)))
         return each.with_changes(target=target, iter=value.node, ifs=[])
 
-    def comp_for(self, node: cst.CompFor) -> cst.CompFor:
-        """The `for` of a comprehension, whose variables are bound in this (inner) scope."""
-        iterated = taken_apart(self.expr(node.iter), self.context)
+    def comp_for(self, node: cst.CompFor, around: Parts | None = None) -> cst.CompFor:
+        """The `for` of a comprehension, whose variables are bound in this (inner) scope. `around`: the scope that it
+        stands in, which evaluates once what the first `for` goes over."""
+        iterated = taken_apart((around or self).expr(node.iter), self.context)
         if isinstance(iterated.kind, WeightTree):
             iterated = each_of_tree(iterated)
         self.bind(node.target, each_of(self, iterated.kind, id(node)))

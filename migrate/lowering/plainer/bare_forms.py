@@ -1,5 +1,5 @@
 """Other ways to write the same: `layers = list()` for `layers = []`, and `self.add_module("norm", norm),` with a comma
-behind a call whose result nobody takes."""
+behind a call whose result nobody takes, and `self.eps, self.weight = eps, nn.Parameter(...)` for two statements."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import libcst as cst
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
 
 _EMPTY = {"list": "[]", "dict": "{}"}
@@ -34,4 +35,19 @@ def _edits(module: cst.Module) -> Edits:
             called = value.elements[0].value
             if isinstance(small, cst.Expr) and isinstance(called, cst.Call):
                 edits.parts[value] = called
+        elif isinstance(small, cst.Assign) and "Parameter(" in nodes.code(line) and (apart := _apart(small)):
+            edits.instead[line] = suites.with_comments(apart, line)
     return edits
+
+
+def _apart(small: cst.Assign) -> list[Statement]:
+    """An assignment of several attributes at once as one for each; nothing where its values may read them."""
+    target = small.targets[0].target
+    if len(small.targets) != 1 or not isinstance(target, cst.Tuple) or not isinstance(small.value, cst.Tuple):
+        return []
+    targets, values = nodes.elements(target), nodes.elements(small.value)
+    attributes = [nodes.dotted(one) for one in targets if isinstance(one, cst.Attribute)]
+    read = {path for value in values for path in usage.paths(value)}
+    if len(attributes) != len(values) or len(targets) != len(values) or read & set(attributes):
+        return []
+    return [nodes.statement("{t} = {v}", t=one, v=value) for one, value in zip(targets, values, strict=True)]
