@@ -3,6 +3,7 @@ behind a call whose result nobody takes, and `self.eps, self.weight = eps, nn.Pa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import libcst as cst
@@ -13,6 +14,7 @@ from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
 
+_MADE = re.compile(r"\b(Parameter|partial)\(")
 _EMPTY = {"list": "[]", "dict": "{}"}
 
 
@@ -35,7 +37,7 @@ def _edits(module: cst.Module) -> Edits:
             called = value.elements[0].value
             if isinstance(small, cst.Expr) and isinstance(called, cst.Call):
                 edits.parts[value] = called
-        elif isinstance(small, cst.Assign) and "Parameter(" in nodes.code(line) and (apart := _apart(small)):
+        elif isinstance(small, cst.Assign) and _MADE.search(nodes.code(line)) and (apart := _apart(small)):
             edits.instead[line] = suites.with_comments(apart, line)
     return edits
 
@@ -46,7 +48,7 @@ def _apart(small: cst.Assign) -> list[Statement]:
     if len(small.targets) != 1 or not isinstance(target, cst.Tuple) or not isinstance(small.value, cst.Tuple):
         return []
     targets, values = nodes.elements(target), nodes.elements(small.value)
-    attributes = [nodes.dotted(one) for one in targets if isinstance(one, cst.Attribute)]
+    attributes = [path for one in targets if (path := nodes.dotted(one)) is not None]
     read = {path for value in values for path in usage.paths(value)}
     if len(attributes) != len(values) or len(targets) != len(values) or read & set(attributes):
         return []
