@@ -126,6 +126,7 @@ class Script(ByRound):
     looked_at: dict[int, LookedAt] = field(default_factory=dict, metadata=IN_ONE_ROUND)
     passes: dict[int, tuple[Place, str]] = field(default_factory=dict, metadata=IN_ONE_ROUND)
     switching: frozenset[str] = frozenset()  # functions and classes that may switch modes around other code
+    sides_taken: dict[str, set[bool]] = field(default_factory=dict)  # of choices of parts, as they are written
     list_options: frozenset[str] = frozenset()  # options of the command line that are lists
     attributes_changed: frozenset[str] = frozenset()  # those that they change of objects other than their own
     own_classes: ObjectClasses = field(default_factory=lambda: ObjectClasses(()), metadata=UNTOLD)

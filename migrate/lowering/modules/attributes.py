@@ -90,10 +90,35 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
         parameter = self.parameter(facts, name, value)
         if parameter is not None:
             return suites.with_comments(parameter, line)
+        value = self.settled_part(value) if self.context == "setup" else value
         listed = self.parameter_list(facts, line, name, value)
         if listed is not None:
             return listed
         return self.set_attribute(facts, line, target, value, self.usable(self.expr(value)))
+
+    def settled_part(self, value: Expr) -> Expr:
+        """`self.first if shared else nn.Linear(...)`: one of both where the constructor shows which. Where a setting
+        tells, two names may have one weight or two, which is not followed."""
+        if not isinstance(value, cst.IfExp):
+            return value
+        names = [nodes.dotted(side) or "" for side in (value.body, value.orelse)]
+        held = [name for name in names if name.startswith("self.") and self.is_weighted_part(name)]
+        if not held:
+            return value
+        told = self.env.definitions.get(value.test.value) if isinstance(value.test, cst.Name) else value.test
+        literal = nodes.literal(told) if told is not None else ...
+        facts = self.script.classes[self.cls]
+        if literal is ... and facts.inherited and self.script.times_made(self.cls) == 0:
+            return value
+        sides = self.script.sides_taken.setdefault(nodes.code(value), set())
+        sides.add(bool(literal))
+        if literal is ... or len(sides) > 1:  # of one list of modules, some would have weights that others have not
+            raise Unsupported("MIG204", f"{held[0]} or a part of its own, as `{nodes.code(value.test)}` says")
+        return value.body if literal else value.orelse
+
+    def is_weighted_part(self, path: str) -> bool:
+        """Whether an attribute of this module is a part with weights."""
+        return self.has_weights(self.script.classes[self.cls].seen.get(path.removeprefix("self.")))
 
     def moved_attribute(self, line: cst.SimpleStatementLine, name: str, value: Expr) -> list[Statement]:
         """`self.mask = self.mask.to(x)` in a forward pass: a variable, since the attribute stays as it is."""
