@@ -27,6 +27,10 @@ class Parts:
         """Lowers a call of a torch function, whatever the expression is that stands for it."""
         raise NotImplementedError
 
+    def submodule_method(self, node: cst.Call, func: Value, owner: Module, name: str) -> Value | None:
+        """A method of the script's own of a part of a module; None for anything else."""
+        raise NotImplementedError
+
     def where_reached(self, error: Unsupported) -> Unsupported:
         """A finding in a branch that no module and no call of the program takes is worth a note alone."""
         raise NotImplementedError

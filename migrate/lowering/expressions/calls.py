@@ -22,6 +22,7 @@ from migrate.lowering.models.borrowed_models import borrowed_value
 from migrate.lowering.modules.constructors import is_extras
 from migrate.lowering.modules.inheritance import FRAMEWORK
 from migrate.lowering.modules.makers import is_partial
+from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.weights.saved_entries import note_saved_dict
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
@@ -90,6 +91,9 @@ class Calls(MethodCalls):
         if isinstance(func, cst.Attribute):
             if isinstance(func.value, cst.Call) and nodes.dotted(func.value.func) == "super":
                 return self.super_call(node, func)
+            of_part = self.part_method(node, func) if self.context in HOST_CONTEXTS else None
+            if of_part is not None:
+                return of_part
             base = self.asked_weight(func.value)
             return self.method_call(node, func, base)
         callee = self.class_itself(func)

@@ -210,7 +210,10 @@ class Examples(StateAccess, HostDraws, Binding):
 
     def undisturbed(self, source: Expr, node: Expr) -> Expr:
         """An example that leaves the generators as they are which the functions in its source draw from."""
-        from_data = ".dataset[0]" in nodes.code(node) and self.data_draws()
+        of_data = ".dataset[0]" in nodes.code(node)
+        if of_data and self.data_keeps_generators():
+            node = nodes.visited(node, _OfCopy())
+        from_data = of_data and self.data_draws()
         if not (from_data or self.draws_inside(source) or self.draws_on_host(source)):
             return node
         self.unit.use_snippet("without_drawing")
@@ -221,6 +224,12 @@ class Examples(StateAccess, HostDraws, Binding):
         modules = [unit.source.module for unit in self.unit.others.values() or [self.unit]]
         functions = [one for module in modules for one in every(module, cst.FunctionDef)]
         return any(one.name.value == "__getitem__" and self.draws_on_host(one.body) for one in functions)
+
+    def data_keeps_generators(self) -> bool:
+        """Whether data sets of the project have generators of random numbers of their own."""
+        modules = [unit.source.module for unit in self.unit.others.values() or [self.unit]]
+        classes = [one for module in modules for one in every(module, cst.ClassDef)]
+        return any(_keeps_generator(one) for one in classes)
 
     def sample(self, argument: Expr) -> Expr:
         """One row of a tensor at hand serves as well as the rows that an index would pick."""
@@ -327,3 +336,24 @@ def _projected(argument: Expr) -> Expr:
         if isinstance(number, int) and number < len(argument.value.elements):
             return argument.value.elements[number].value
     return argument
+
+
+_GENERATORS = ("RandomState", "default_rng", "Random", "Generator")
+
+
+def _keeps_generator(cls: cst.ClassDef) -> bool:
+    """Whether a data set makes a generator that its elements draw from."""
+    gives = any(isinstance(one, cst.FunctionDef) and one.name.value == "__getitem__" for one in cls.body.body)
+    kept = [one.value for one in every(cls, cst.Assign) if gives and usage.attributes_assigned(one)]
+    calls = [nodes.dotted(value.func) or "" for value in kept if isinstance(value, cst.Call)]
+    return any(path.rpartition(".")[2] in _GENERATORS for path in calls)
+
+
+class _OfCopy(cst.CSTTransformer):
+    """The first element of a copy of a data set: the generators of the data set go on as they were."""
+
+    def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> Expr:
+        whole = updated_node.value
+        if not isinstance(whole, cst.Attribute) or whole.attr.value != "dataset":
+            return updated_node
+        return updated_node.with_changes(value=nodes.call("copy.deepcopy", whole))

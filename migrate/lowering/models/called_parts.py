@@ -15,6 +15,7 @@ from migrate.lowering.expressions.torch_calls import TorchCalls
 from migrate.lowering.weights.state_dicts import StateDicts
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
+from migrate.syntax.nodes import Expr
 
 
 class CalledParts(TorchCalls, StateDicts):
@@ -49,11 +50,37 @@ class CalledParts(TorchCalls, StateDicts):
         mode = self.mode(model) if self.differs_in_training(part) else "eval"
         if self.keeps_stats(part) and self.script.changes_state(model.cls, mode):
             return self.changing_part(node, base, part, name, mode)
+        return self.layer_call(node, Value(cst.Attribute(self.bound(base, mode), name), part), part)
+
+    def part_method(self, node: cst.Call, func: cst.Attribute) -> Value | None:
+        """`model.bind(variables).encoder.encode(x)`, a method of the script's of a part; None of other calls."""
+        part_of = func.value
+        kind = self.kind_of(part_of.value) if isinstance(part_of, cst.Attribute) else None
+        if not isinstance(part_of, cst.Attribute) or not isinstance(kind, Model) or kind.place is None:
+            return None
+        facts, attribute = self.script.classes.get(kind.cls), part_of.attr.value
+        part = facts.attributes.get(attribute, UNKNOWN) if facts is not None else UNKNOWN
+        if facts is None or not isinstance(part, Module) or func.attr.value == "forward":
+            return None
+        mode = self.mode(kind) if self.differs_in_training(part) else "eval"
+        if self.keeps_stats(part) and self.script.changes_state(kind.cls, mode):
+            return None
+        owner = cst.Attribute(
+            self.bound(self.expr(part_of.value), mode), cst.Name(facts.renamed.get(attribute, attribute))
+        )
+        called = self.submodule_method(node, Value(cst.Attribute(owner, func.attr)), part, func.attr.value)
+        if called is not None:
+            self.record_method(kind, node, attribute)
+        return called
+
+    def bound(self, base: Value, mode: str) -> Expr:
+        """A model with its weights, whose parts may be called."""
+        model = base.kind
+        assert isinstance(model, Model)
         streams = self.streams(model, mode)
         rngs = {"rngs": nodes.dict_of(streams)} if streams else {}
         bind = cst.Attribute(self.applied(base.node, model, mode), cst.Name("bind"))
-        bound = nodes.call(bind, self.variables(model), **rngs)
-        return self.layer_call(node, Value(cst.Attribute(bound, name), part), part)
+        return nodes.call(bind, self.variables(model), **rngs)
 
     def changing_part(self, node: cst.Call, base: Value, part: Module, name: cst.Name, mode: str) -> Value:
         """The same of one that changes batch statistics, in statements of its own."""

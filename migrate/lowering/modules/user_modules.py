@@ -116,17 +116,8 @@ class UserModules(OptionsByName, Builders, LayerWeights):
                 facts.field_kinds.get(name), VANISHING
             ):  # the class has the field all the same
                 args.append(arg.with_changes(value=nodes.name("None")))
-            listed = self.holds_lists(arg.value, value.kind) or (
-                (type(value.kind) is Kind or (isinstance(value.kind, Host) and value.kind.what == "data"))
-                and isinstance(arg.value, cst.Attribute)
-                and _takes_apart(facts, name)
-            )
-            if not self.cls and listed:
-                args[-1] = args[-1].with_changes(
-                    value=with_snippets(self, nodes.call("hashable", args[-1].value), ["hashable"])
-                )
-            elif value.kind == Plain("dict") and not self.cls and "freeze" not in self.unit.taken:
-                args[-1] = args[-1].with_changes(value=nodes.call("freeze", args[-1].value))  # jit wants to hash models
+            if not self.cls and args:
+                args[-1] = args[-1].with_changes(value=self.as_hashed(facts, name, arg.value, value, args[-1].value))
         if args and len(args) < len(node.args):
             args[-1] = args[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         made = node.with_changes(func=callee.node, args=args)
@@ -175,10 +166,16 @@ class UserModules(OptionsByName, Builders, LayerWeights):
         taken = any(node.value in usage.loads(one) for one in every(scope, cst.Del))
         return node if called or taken or usage.changes(scope).count(node.value) != 1 else meant
 
-    def holds_lists(self, node: Expr, kind: Kind) -> bool:
-        """Whether an argument of a constructor is a dict that has lists in it, or may have: jit cannot hash these."""
-        if kind != Plain("dict"):
-            return False
+    def as_hashed(self, facts: ClassFacts, name: str, written: Expr, value: Value, given: Expr) -> Expr:
+        """An argument of a model, which jit hashes: neither a dict, nor a list or an array of an object's."""
+        unknown = type(value.kind) is Kind or (isinstance(value.kind, Host) and value.kind.what == "data")
+        listed = unknown and isinstance(written, cst.Attribute) and _takes_apart(facts, name)
+        if listed or (value.kind == Plain("dict") and self.holds_lists(written)):
+            return with_snippets(self, nodes.call("hashable", given), ["hashable"])
+        return nodes.call("freeze", given) if value.kind == Plain("dict") and "freeze" not in self.unit.taken else given
+
+    def holds_lists(self, node: Expr) -> bool:
+        """Whether a dict has lists in it, or may have."""
         meant = self.written_dict(node)
         if isinstance(meant, cst.Name):
             bound = [one for one in every(self.unit.source.module, cst.Assign) if _binds(one, meant.value)]
@@ -242,9 +239,8 @@ def _takes_apart(facts: ClassFacts, name: str) -> bool:
         return False
     calls = [call for call in usage.calls(init) if any(nodes.dotted(arg.value) == name for arg in call.args)]
     paths = [nodes.dotted(call.func) or "" for call in calls]
-    looped = [one.iter for one in every(init, (cst.For, cst.CompFor))] + [
-        one.value for one in every(init, cst.Subscript)
-    ]
+    looped = [one.iter for one in every(init, (cst.For, cst.CompFor))]
+    looped += [one.value for one in every(init, cst.Subscript)]
     return any(path in _OF_LISTS or path.startswith("np.") for path in paths) or name in map(nodes.dotted, looped)
 
 

@@ -109,45 +109,49 @@ def _is_yield(line: cst.SimpleStatementLine) -> bool:
 
 def _entered(cls: cst.ClassDef) -> _Context | None:
     """A class without a base, with a constructor, `__enter__` and `__exit__` alone, none of which hands itself on."""
+    methods = _methods_of_context(cls)
+    if methods is None:
+        return None
+    made, entered, left = methods
+    before, after = suites.below_docstring(entered), suites.below_docstring(left)
+    last = suites.alone(before[-1]) if before else None
+    result = last.value if isinstance(last, cst.Return) else None
+    before = before[:-1] if isinstance(last, cst.Return) else before
+    after = [line for line in after if not isinstance(suites.alone(line), cst.Return)]
+    end = cst.Finally(suites.block(after or [nodes.statement("pass")]))
+    enclosing: Statement = cst.Try(suites.block([nodes.statement("...")]), finalbody=end)
+    owner = made.params.params[0].name.value
+    freed = _AsNames(owner, _given_names(made, cls))
+    lines = [*suites.below_docstring(made), *before, enclosing]
+    body = suites.suite_of([one for line in lines if isinstance(one := line.visit(freed), cst.BaseStatement)])
+    result = None if result is None or nodes.dotted(result) == owner else nodes.visited(result, freed)
+    told = {one.name.value for one in left.params.params[1:]} & set(usage.loads(after))
+    if told or owner in usage.loads(body) or (result is not None and owner in usage.loads(result)):
+        return None
+    hole = suites.suite_of(cst.ensure_type(body[-1], cst.Try).body.body)[0]
+    return _Context(made, True, body, hole, result)
+
+
+def _methods_of_context(cls: cst.ClassDef) -> tuple[cst.FunctionDef, cst.FunctionDef, cst.FunctionDef] | None:
+    """The three methods of such a class, each of which runs to its end; None of other classes."""
     methods = {one.name.value: one for one in cls.body.body if isinstance(one, cst.FunctionDef)}
     rest = [one for one in cls.body.body if not isinstance(one, cst.FunctionDef) and not suites.is_docstring(one)]
-    if (
-        rest
-        or cls.bases
-        or methods.keys() != {"__init__", "__enter__", "__exit__"}
-        or any(one.decorators or list(every(one.body, _INNER)) for one in methods.values())
-    ):
+    if rest or cls.bases or methods.keys() != {"__init__", "__enter__", "__exit__"}:
         return None
     made, entered, left = (methods[name] for name in ("__init__", "__enter__", "__exit__"))
-    ends = usage.returns(entered.body)
-    before = suites.below_docstring(entered)
-    last = suites.alone(before[-1]) if before else None
-    if len(ends) > 1 or (ends and last is not ends[0]) or any(_swallows(one) for one in usage.returns(left.body)):
-        return None
-    after = [line for line in suites.below_docstring(left) if not isinstance(suites.alone(line), cst.Return)]
-    if usage.returns(made.body) or any(usage.returns(line) for line in after):
-        return None
-    hole = nodes.statement("...")
-    end = suites.block(after or [nodes.statement("pass")])
-    whole: Statement = cst.Try(suites.block([hole]), finalbody=cst.Finally(end))
-    before = before[:-1] if isinstance(last, cst.Return) else before
-    result = last.value if isinstance(last, cst.Return) else None
-    owners = {one.params.params[0].name.value for one in (made, entered, left) if one.params.params}
-    body = [*suites.below_docstring(made), *before, whole]
-    told = {each.name.value for each in [*left.params.params[1:]]} & set(usage.loads(after))
-    if len(owners) != 1 or told:
-        return None
-    owner = owners.pop()
-    freed = _AsNames(owner, _given_names(made, cls))
-    body = suites.suite_of([one for line in body if isinstance(one := line.visit(freed), cst.BaseStatement)])
-    whole = cst.ensure_type(body[-1], cst.Try)
-    if result is not None and nodes.dotted(result) == owner:
-        result = None
-    elif result is not None:
-        result = nodes.visited(result, freed)
-    if any(name == owner for name in usage.loads(body)) or (result is not None and owner in usage.loads(result)):
-        return None
-    return _Context(made, True, body, suites.suite_of(whole.body.body)[0], result)
+    every_one = (made, entered, left)
+    owners = {one.params.params[0].name.value if one.params.params else "" for one in every_one}
+    inner = any(one.decorators or next(every(one.body, _INNER), None) is not None for one in every_one)
+    ends = [usage.returns(one.body) for one in every_one]
+    early = bool(ends[0]) or any(_is_early(one, found) for one, found in zip(every_one[1:], ends[1:], strict=True))
+    same = len(owners) == 1 and "" not in owners
+    return None if inner or early or not same or any(map(_swallows, ends[2])) else every_one
+
+
+def _is_early(method: cst.FunctionDef, ends: Sequence[cst.Return]) -> bool:
+    """Whether a method returns anywhere but in its last statement."""
+    body = suites.below_docstring(method)
+    return len(ends) > 1 or (bool(ends) and suites.alone(body[-1]) is not ends[0])
 
 
 def _swallows(one: cst.Return) -> bool:
