@@ -20,10 +20,8 @@ from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import AnyNode, Expr, Statement
 from migrate.syntax.walking import every
 
-_MAKING = frozenset(
-    f"torch.{name}"
-    for name in ("eye", "arange", "ones", "zeros", "full", "cat", "stack", "tril", "triu", "diag", "logical_not")
-)
+_OF_SIZES = frozenset(f"torch.{name}" for name in ("eye", "arange", "ones", "zeros", "full"))
+_OF_TENSORS = frozenset(f"torch.{name}" for name in ("cat", "stack", "tril", "triu", "diag", "logical_not"))
 _TYPES = ("torch.bool", "torch.float", "torch.float32", "torch.long", "torch.int", "torch.int64", "torch.uint8")
 _METHODS = frozenset({"unsqueeze", "squeeze", "view", "reshape", "repeat", "expand", "t", "flatten", "contiguous"})
 _CASTS = frozenset({"float", "bool", "long", "int", "to", "cuda", "cpu", "type"})
@@ -105,8 +103,8 @@ class StaticMasks(Scope):
                 return name in static or isinstance(self.kind_of(node), Number | Device)
             case cst.Attribute(attr=cst.Name(value="shape" | "device")):
                 return True
-            case cst.Attribute():  # a setting, `self.args.batch_size`
-                return nodes.dotted(node) is not None and type(self.kind_of(node)) in (Kind, Number)
+            case cst.Attribute():
+                return isinstance(self.kind_of(node), Number | Device)
             case cst.Subscript(value=value, slice=parts):
                 indices = [part.slice.value for part in parts if isinstance(part.slice, cst.Index)]
                 return again(value) and len(indices) == len(parts) and all(map(again, indices))
@@ -132,15 +130,25 @@ class StaticMasks(Scope):
         if nodes.dotted(func) == "len":
             return len(args) == 1
         given = [arg for arg in args if arg.keyword is None or arg.keyword.value != "device"]
-        if not all(not arg.star and self.is_static(arg.value, static) for arg in given):
+        sizes = name in _OF_SIZES or nodes.dotted(func) == "range"
+        method = func.attr.value if isinstance(func, cst.Attribute) else ""
+        placed = method in _CASTS and not name  # `.to(self.args.device)`
+        told = [
+            self.is_static(arg.value, static) or ((sizes or placed) and self.is_setting(arg.value)) for arg in given
+        ]
+        if not all(told) or any(arg.star for arg in given):
             return False
-        if name in _MAKING or nodes.dotted(func) == "range":
+        if sizes or name in _OF_TENSORS:
             return True
         return (
             isinstance(func, cst.Attribute)
             and func.attr.value in (_METHODS | _CASTS)
             and self.is_static(func.value, static)
         )
+
+    def is_setting(self, node: Expr) -> bool:
+        """Whether an argument that is a size, or a device, may be a setting: `self.args.batch_size`."""
+        return isinstance(node, cst.Attribute) and nodes.dotted(node) is not None and type(self.kind_of(node)) is Kind
 
 
 def _is_bool(node: Expr, booleans: set[str]) -> bool:
