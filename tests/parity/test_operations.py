@@ -53,7 +53,8 @@ def test_where_a_function_bends_the_oracle_gives_the_slopes_on_either_side(resul
         assert found.exact == (ends,) and found.torch == found.jax == (min(ends),)
     tie = point(results["fmax"], "1, 1", "slope by x")
     assert tie.exact == ((0.0, 1.0),) and (tie.torch, tie.jax) == ((1.0,), (0.0,)) and tie.differs
-    assert point(results["max"], "ties", "slope by x").jax == (0.5, 0.5, 0.0)
+    first = point(results["max"], "ties", "slope by x")
+    assert first.torch == first.jax == (1.0, 0.0, 0.0) and not first.differs
     assert not point(results["huber_loss"], "at delta", "slope by x").differs
 
 
