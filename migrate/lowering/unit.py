@@ -108,6 +108,14 @@ def _joined(one: Kind, other: Kind) -> Kind:
 
 
 @dataclass
+class StaticParts:
+    """The statements of a function that make masks which go by shapes alone, and the indices that are made of them."""
+
+    statements: set[Statement] = field(default_factory=set)
+    indices: set[cst.BaseExpression] = field(default_factory=set)
+
+
+@dataclass
 class Helper:
     """A function made for the output, placed before the top-level statement `anchor` of the input."""
 
@@ -131,7 +139,7 @@ class Unit:
     borrowed: Mapping[str, Borrowed] = field(default_factory=dict)  # names of installed packages -> where they are now
     others: dict[str, Unit] = field(default_factory=dict)  # every file of the project, by its module scope
     diagnostics: list[Diagnostic] = field(default_factory=list)
-    static_masks: dict[tuple[int, str], object] = field(default_factory=dict)  # by function: what makes them
+    static_masks: dict[tuple[int, str], StaticParts] = field(default_factory=dict)  # by function
     reads_values: bool = False  # the statement at hand makes Python numbers of a tensor
     snippets: dict[str, str] = field(default_factory=dict)  # name in the output -> snippet
     helpers: list[Helper] = field(default_factory=list)

@@ -6,7 +6,7 @@ from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
 
 
-def _reduced(call: Call, function: str) -> Expr:
+def _keywords(call: Call) -> dict[str, Expr]:
     keywords = {}
     if call.has("dim"):
         keywords["axis"] = axes(call, "dim")
@@ -14,6 +14,11 @@ def _reduced(call: Call, function: str) -> Expr:
         keywords["keepdims"] = call.node("keepdim")
     if call.has("dtype"):
         keywords["dtype"] = call.node("dtype")
+    return keywords
+
+
+def _reduced(call: Call, function: str) -> Expr:
+    keywords = _keywords(call)
     if function.startswith("jnp."):
         return nodes.call(function, call.node("input"), **keywords)
     return nodes.call(nodes.expression(f"{{input}}.{function}", input=call.node("input")), **keywords)
@@ -117,10 +122,7 @@ _TAKING = {"max": "largest", "min": "smallest"}
 
 def _taken(call: Call, name: str) -> Expr:
     """The element that has the largest, or the smallest value."""
-    keywords = {"axis": axes(call, "dim")}
-    if call.has("keepdim"):
-        keywords["keepdims"] = call.node("keepdim")
-    return nodes.call(call.snippet(_TAKING[name]), call.node("input"), **keywords)
+    return nodes.call(call.snippet(_TAKING[name]), call.node("input"), **_keywords(call))
 
 
 def _extreme(name: str) -> Rule:

@@ -1,5 +1,5 @@
-"""Decorators and contexts of a script's own that switch the mode of a model: each evaluates a model with dropout and
-batch statistics, which starts from constants, after every epoch."""
+"""Decorators and contexts of a script's own that switch the mode of a model: each evaluates a model with batch
+statistics, which starts from constants, after every epoch."""
 
 from __future__ import annotations
 

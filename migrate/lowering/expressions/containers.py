@@ -35,6 +35,7 @@ from migrate.lowering.expressions.made_outside import MadeOutside
 from migrate.lowering.expressions.packed_elements import elements_of
 from migrate.lowering.expressions.passed_on import each_of
 from migrate.lowering.expressions.scalars import is_indexed_by_numbers
+from migrate.lowering.expressions.static_masks import BY_DATA
 from migrate.lowering.optimizers.parameter_groups import ParameterGroups
 from migrate.lowering.parts import Parts
 from migrate.lowering.plainer.loops_written_out import LoopsWrittenOut
@@ -181,7 +182,7 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, B
         if traced and self.is_static_mask(node):
             return Value(self.worked_out(value.node, node), value.kind)
         if traced and self.is_mask(node, value) and not self.is_constant_mask(node):
-            raise Unsupported("MIG302", "a boolean mask as index has a shape that depends on the data")
+            raise Unsupported("MIG302", BY_DATA)
         if isinstance(value.kind, Items) and value.kind.type == "list":
             return Value(nodes.call("jnp.array", value.node), Tensor("int"))
         return self.as_array(value)

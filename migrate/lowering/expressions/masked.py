@@ -82,26 +82,25 @@ class MaskedSelections(StaticMasks):
         reduced = self.reduced_masked_select(node, name)
         if reduced is not None or next(every(node, cst.Subscript), None) is None:
             return reduced
-        kind = UNKNOWN if name else self.loss_called(node.func)
-        if name in _OF_LABELS or (isinstance(kind, Loss) and kind.function in _OF_LABELS and kind.ignored == -100):
+        loss = None if name else self.loss_called(node.func)
+        function = name if loss is None else loss.function
+        if function in _OF_LABELS and (loss is None or loss.ignored == -100):
             return self.of_selected_labels(node)
-        if name in _OF_ELEMENTS:
-            return self.of_selected_elements(node, name)
-        if isinstance(kind, Loss) and kind.function in _OF_ELEMENTS and kind.options is not None:
-            options = nodes.arguments([], {key: nodes.expression(value) for key, value in kind.options})
-            return self.of_selected_elements(node.with_changes(args=[*node.args, *options]), kind.function)
+        if function in _OF_ELEMENTS and (loss is None or loss.options is not None):
+            given = {key: nodes.expression(value) for key, value in (loss.options or () if loss is not None else ())}
+            return self.of_selected_elements(node.with_changes(args=nodes.extended(node.args, given)), function)
         if isinstance(node.func, cst.Attribute) and not name and not node.args:
             return self.reduced_selection(node.func.value, [node.func.value], node.func.attr.value)
         if name.startswith("torch.") and len(node.args) == 1 and not node.args[0].star:
             return self.reduced_selection(node.args[0].value, [node.args[0].value], name.removeprefix("torch."))
         return None
 
-    def loss_called(self, func: Expr) -> Kind:
-        """What `criterion` and `self.criterion` are."""
+    def loss_called(self, func: Expr) -> Loss | None:
+        """The module that `criterion` and `self.criterion` are; None of anything else that is called."""
         path = (nodes.dotted(func) or "").split(".")
-        if path[0] == "self" and len(path) == 2 and f"{self.cls}.{path[1]}" not in self.script.functions:
-            return self.asked(func).kind
-        return self.kind_of(func) if len(path) == 1 else UNKNOWN
+        own = path[0] == "self" and len(path) == 2 and f"{self.cls}.{path[1]}" not in self.script.functions
+        kind = self.asked(func).kind if own else self.kind_of(func) if len(path) == 1 else UNKNOWN
+        return kind if isinstance(kind, Loss) else None
 
     def of_selected_elements(self, node: cst.Call, name: str) -> Value | None:
         """A loss of elements that a mask selects: the mean or the sum of that of each; None of others. That the
@@ -157,8 +156,7 @@ class MaskedSelections(StaticMasks):
         if not told and not self.alike_in_losses(function, operands, parts):
             return None
         mask, written = _index(parts[0]), _whole(each, parts)
-        called = function and isinstance(written, cst.Call)
-        whole = self.torch_call(function, cst.ensure_type(written, cst.Call)) if called else self.expr(written)
+        whole = self.torch_call(function, cst.ensure_type(written, cst.Call)) if function else self.expr(written)
         selecting = self.array(mask)
         where, x = layouts.first(selecting), layouts.first(whole)
         if not told:

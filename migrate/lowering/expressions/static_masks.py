@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import libcst as cst
 import numpy as np
@@ -16,6 +15,7 @@ from migrate.diagnostics import Unsupported
 from migrate.known.kinds import Device, Kind, Number
 from migrate.lowering.expressions.known_to_jit import need_value
 from migrate.lowering.scope import Scope
+from migrate.lowering.unit import StaticParts
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import AnyNode, Expr, Statement
 from migrate.syntax.walking import every
@@ -25,15 +25,7 @@ _OF_TENSORS = frozenset(f"torch.{name}" for name in ("cat", "stack", "tril", "tr
 _TYPES = ("torch.bool", "torch.float", "torch.float32", "torch.long", "torch.int", "torch.int64", "torch.uint8")
 _METHODS = frozenset({"unsqueeze", "squeeze", "view", "reshape", "repeat", "expand", "t", "flatten", "contiguous"})
 _CASTS = frozenset({"float", "bool", "long", "int", "to", "cuda", "cpu", "type"})
-_MASK = "a boolean mask as index has a shape that depends on the data"
-
-
-@dataclass
-class _Found:
-    """The statements of a function that make such masks, and the indices that are made of them."""
-
-    statements: set[Statement] = field(default_factory=set)
-    indices: set[Expr] = field(default_factory=set)
+BY_DATA = "a boolean mask as index has a shape that depends on the data"
 
 
 class StaticMasks(Scope):
@@ -47,31 +39,30 @@ class StaticMasks(Scope):
         """Whether a statement makes such a mask, or what one is made of."""
         return statement in self.static_parts().statements
 
-    def static_parts(self) -> _Found:
+    def static_parts(self) -> StaticParts:
         """What the function at hand has of them."""
         if self.facts is None or "]" not in self.unit.source.text:
-            return _Found()
+            return StaticParts()
         node = self.facts.node
         key = (id(node), self.scope)
         if key not in self.unit.static_masks:
             self.unit.static_masks[key] = self.find_static(suites.suite_of(node.body.body))
-        found = self.unit.static_masks[key]
-        assert isinstance(found, _Found)
-        return found
+        return self.unit.static_masks[key]
 
     def worked_out(self, node: AnyNode, original: cst.CSTNode) -> AnyNode:
         """What stands for code of such masks, in numpy; the numbers that it goes by are known to jit."""
-        for name in every(original, (cst.Name, cst.Attribute)):
-            if type(self.kind_of(name)) in (Kind, Number) and nodes.dotted(name) in usage.paths(original):
+        for path in usage.paths(original):
+            name = nodes.expression(path)
+            if type(self.kind_of(name)) in (Kind, Number):
                 need_value(self, name)
         return nodes.visited(node, _InNumpy())
 
-    def find_static(self, body: Sequence[Statement]) -> _Found:
+    def find_static(self, body: Sequence[Statement]) -> StaticParts:
         """What a suite has of them: of the statements, those that its masks need."""
         static: set[str] = set()
         booleans: set[str] = set()
         making: list[tuple[Statement, str, Expr]] = []
-        found = _Found()
+        found = StaticParts()
         for line in body:
             simple = isinstance(line, cst.SimpleStatementLine)
             for part in every(line, cst.Subscript) if simple else ():
@@ -95,7 +86,10 @@ class StaticMasks(Scope):
 
     def is_static(self, node: Expr, static: set[str]) -> bool:
         """Whether an expression goes by numbers and shapes alone."""
-        again = lambda each: self.is_static(each, static)  # noqa: E731
+
+        def again(each: Expr) -> bool:
+            return self.is_static(each, static)
+
         if nodes.literal(node) is not ... or nodes.code(node) in _TYPES:
             return True
         match node:
@@ -140,11 +134,7 @@ class StaticMasks(Scope):
             return False
         if sizes or name in _OF_TENSORS:
             return True
-        return (
-            isinstance(func, cst.Attribute)
-            and func.attr.value in (_METHODS | _CASTS)
-            and self.is_static(func.value, static)
-        )
+        return isinstance(func, cst.Attribute) and method in _METHODS | _CASTS and self.is_static(func.value, static)
 
     def is_setting(self, node: Expr) -> bool:
         """Whether an argument that is a size, or a device, may be a setting: `self.args.batch_size`."""
@@ -172,15 +162,15 @@ def _is_bool(node: Expr, booleans: set[str]) -> bool:
 class _InNumpy(cst.CSTTransformer):
     def visit_Attribute(self, node: cst.Attribute) -> bool:
         if nodes.dotted(node.value) == "jnp" and not hasattr(np, node.attr.value):
-            raise Unsupported("MIG302", _MASK)
+            raise Unsupported("MIG302", BY_DATA)
         return True
 
     def visit_Call(self, node: cst.Call) -> bool:
         if isinstance(node.func, cst.Name) and not hasattr(builtins, node.func.value):
-            raise Unsupported("MIG302", _MASK)
+            raise Unsupported("MIG302", BY_DATA)
         return True
 
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> Expr:
         if original_node.value in ("jax", "nn"):
-            raise Unsupported("MIG302", _MASK)
+            raise Unsupported("MIG302", BY_DATA)
         return nodes.name("np") if original_node.value == "jnp" else updated_node

@@ -23,7 +23,9 @@ from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 
-_HOST_ONLY = ("random.", "numpy.random.", "time.")
+DRAWS = ("random.", "numpy.random.")
+GENERATORS = ("RandomState", "default_rng", "Generator", "Random")  # what makes generators that draw by themselves
+_HOST_ONLY = (*DRAWS, "time.")
 
 # Draws of one whole number, which may steer a loop or make a shape: jit must know it.
 _WHOLE = {"random.randint"}

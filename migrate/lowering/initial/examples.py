@@ -22,7 +22,7 @@ from migrate.known.kinds import (
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import loop_kind
 from migrate.lowering.expressions.passed_on import gone_over, starts_anew
-from migrate.lowering.host.host_draws import HostDraws
+from migrate.lowering.host.host_draws import GENERATORS, HostDraws
 from migrate.lowering.initial.attributes_followed import Followed, attribute_given, with_receiver
 from migrate.lowering.statements.state import StateAccess
 from migrate.rules.rule import Value
@@ -221,15 +221,16 @@ class Examples(StateAccess, HostDraws, Binding):
 
     def data_draws(self) -> bool:
         """Whether data sets of the project draw with Python or numpy what they give."""
-        modules = [unit.source.module for unit in self.unit.others.values() or [self.unit]]
-        functions = [one for module in modules for one in every(module, cst.FunctionDef)]
+        functions = [one for module in self.project() for one in every(module, cst.FunctionDef)]
         return any(one.name.value == "__getitem__" and self.draws_on_host(one.body) for one in functions)
 
     def data_keeps_generators(self) -> bool:
         """Whether data sets of the project have generators of random numbers of their own."""
-        modules = [unit.source.module for unit in self.unit.others.values() or [self.unit]]
-        classes = [one for module in modules for one in every(module, cst.ClassDef)]
-        return any(_keeps_generator(one) for one in classes)
+        return any(_keeps_generator(one) for module in self.project() for one in every(module, cst.ClassDef))
+
+    def project(self) -> list[cst.Module]:
+        """The files of the project."""
+        return [unit.source.module for unit in self.unit.others.values() or [self.unit]]
 
     def sample(self, argument: Expr) -> Expr:
         """One row of a tensor at hand serves as well as the rows that an index would pick."""
@@ -338,15 +339,12 @@ def _projected(argument: Expr) -> Expr:
     return argument
 
 
-_GENERATORS = ("RandomState", "default_rng", "Random", "Generator")
-
-
 def _keeps_generator(cls: cst.ClassDef) -> bool:
     """Whether a data set makes a generator that its elements draw from."""
     gives = any(isinstance(one, cst.FunctionDef) and one.name.value == "__getitem__" for one in cls.body.body)
     kept = [one.value for one in every(cls, cst.Assign) if gives and usage.attributes_assigned(one)]
     calls = [nodes.dotted(value.func) or "" for value in kept if isinstance(value, cst.Call)]
-    return any(path.rpartition(".")[2] in _GENERATORS for path in calls)
+    return any(path.rpartition(".")[2] in GENERATORS for path in calls)
 
 
 class _OfCopy(cst.CSTTransformer):

@@ -38,40 +38,50 @@ class CalledParts(TorchCalls, StateDicts):
         """`model.bind(variables).encoder(x)`; None where the attribute is no submodule."""
         model, attribute = base.kind, func.attr.value
         assert isinstance(model, Model)
-        facts = self.script.classes.get(model.cls)
-        part = facts.attributes.get(attribute, UNKNOWN) if facts is not None else UNKNOWN
-        if facts is None or not isinstance(part, Module):
+        part = self.part_at(model, attribute)
+        if part is None:
             return None
         if model.place is None:
             raise Unsupported("MIG301", f"{nodes.code(func)}: of a model that has no name of its own")
         self.refuse_forms(func, part)
         self.record_method(model, node, attribute)
-        name = cst.Name(facts.renamed.get(attribute, attribute))
-        mode = self.mode(model) if self.differs_in_training(part) else "eval"
+        name, mode = self.name_of_part(model, attribute), self.mode_of_part(model, part)
         if self.keeps_stats(part) and self.script.changes_state(model.cls, mode):
             return self.changing_part(node, base, part, name, mode)
         return self.layer_call(node, Value(cst.Attribute(self.bound(base, mode), name), part), part)
 
     def part_method(self, node: cst.Call, func: cst.Attribute) -> Value | None:
         """`model.bind(variables).encoder.encode(x)`, a method of the script's of a part; None of other calls."""
-        part_of = func.value
-        kind = self.kind_of(part_of.value) if isinstance(part_of, cst.Attribute) else None
-        if not isinstance(part_of, cst.Attribute) or not isinstance(kind, Model) or kind.place is None:
+        owner = func.value if isinstance(func.value, cst.Attribute) else None
+        model = self.kind_of(owner.value) if owner is not None else None
+        if owner is None or not isinstance(model, Model) or model.place is None or func.attr.value == "forward":
             return None
-        facts, attribute = self.script.classes.get(kind.cls), part_of.attr.value
-        part = facts.attributes.get(attribute, UNKNOWN) if facts is not None else UNKNOWN
-        if facts is None or not isinstance(part, Module) or func.attr.value == "forward":
+        attribute = owner.attr.value
+        part = self.part_at(model, attribute)
+        if part is None:
             return None
-        mode = self.mode(kind) if self.differs_in_training(part) else "eval"
-        if self.keeps_stats(part) and self.script.changes_state(kind.cls, mode):
+        mode = self.mode_of_part(model, part)
+        if self.keeps_stats(part) and self.script.changes_state(model.cls, mode):
             return None
-        owner = cst.Attribute(
-            self.bound(self.expr(part_of.value), mode), cst.Name(facts.renamed.get(attribute, attribute))
-        )
-        called = self.submodule_method(node, Value(cst.Attribute(owner, func.attr)), part, func.attr.value)
+        made = cst.Attribute(self.bound(self.expr(owner.value), mode), self.name_of_part(model, attribute))
+        called = self.submodule_method(node, Value(cst.Attribute(made, func.attr)), part, func.attr.value)
         if called is not None:
-            self.record_method(kind, node, attribute)
+            self.record_method(model, node, attribute)
         return called
+
+    def part_at(self, model: Model, attribute: str) -> Module | None:
+        """The submodule that a model has as an attribute."""
+        facts = self.script.classes.get(model.cls)
+        part = facts.attributes.get(attribute, UNKNOWN) if facts is not None else UNKNOWN
+        return part if isinstance(part, Module) else None
+
+    def name_of_part(self, model: Model, attribute: str) -> cst.Name:
+        """What such an attribute is called in Flax."""
+        return cst.Name(self.script.classes[model.cls].renamed.get(attribute, attribute))
+
+    def mode_of_part(self, model: Model, part: Module) -> str:
+        """The mode in which a submodule is called, where that matters."""
+        return self.mode(model) if self.differs_in_training(part) else "eval"
 
     def bound(self, base: Value, mode: str) -> Expr:
         """A model with its weights, whose parts may be called."""

@@ -11,13 +11,14 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.facts import ClassFacts
+from migrate.lowering.host.host_draws import DRAWS, GENERATORS
 from migrate.lowering.scope import Scope
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every, walk
 
-_OF_HOST = ("np.random.", "numpy.random.", "random.")
-_SEEDED = ("seed", "RandomState", "default_rng", "Generator", "Random")
+_OF_HOST = ("np.random.", *DRAWS)
+_SEEDED = ("seed", *GENERATORS)
 _DRAW = 'self.make_rng("sample")'
 _SHAPES = ("shape", "ndim", "size", "dtype")
 

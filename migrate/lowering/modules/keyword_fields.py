@@ -1,4 +1,4 @@
-"""Constructors that hand `**kwargs` on to a layer or another module: `nn.Conv2d(width, out, bias=False, **kwargs)`.
+"""Constructors that hand `**kwargs` on to a layer, another module or a method: `nn.Conv2d(width, out, **kwargs)`.
 
 A Flax module has fields in the place of its constructor's parameters. It gets one for each argument that the program
 gives by such a name, with the default that the layer has for it.
@@ -62,28 +62,30 @@ class KeywordFields(Inheritance):
         name, kind = self.torch_name(call.func), self.kind_of(call.func)
         if name in TABLE:
             return {parameter.name: parameter.default for parameter in linen.layer_signature(TABLE[name])}
+        methods = {f"self.{one.name.value}": one for one in node.body.body if isinstance(one, cst.FunctionDef)}
+        method = methods.get(nodes.dotted(call.func) or "")
+        if method is not None:
+            return None if method.decorators else _named_parameters(method)
         own = self.script.classes[inside(self.unit.scope, node.name.value)]
         base = self.module_base(node) if nodes.code(call.func).startswith("super(") else None
         facts = base or (self.script.classes.get(kind.cls) if isinstance(kind, ModuleClass) else None)
         init = facts.method("__init__") if facts is not None else None
         if facts is not None:
             facts.extra_given |= own.extra_given
-        if init is None or init.params.star_kwarg is not None or isinstance(init.params.star_arg, cst.Param):
-            return None
-        parameters = [*init.params.params[1:], *init.params.kwonly_params]
-        plain = all(p.default is None or nodes.literal(p.default) is not ... for p in parameters)
-        return {p.name.value: p.default for p in parameters} if plain else None
+        return _named_parameters(init) if init is not None else None
 
     def spelled_out(
         self, node: cst.ClassDef, init: cst.FunctionDef, extras: str, wanted: Mapping[str, Expr | None], bare: bool
     ) -> cst.ClassDef:
         """The class with the parameters that are wanted. `bare`: without `*args`, which nothing reads."""
-        late = any(p.default is not None for p in init.params.params)
-        required = {name: nodes.name("None") if late else None for name, default in wanted.items() if default is None}
-        defaults = required | {name: default for name, default in wanted.items() if default is not None}
-        more = [_parameter(name, default) for name, default in defaults.items()]
+        behind = any(p.default is not None for p in init.params.params)
+        told = [_parameter(name, default) for name, default in wanted.items() if default is not None]
+        required = [_parameter(name, None) for name, default in wanted.items() if default is None]
         params = init.params.with_changes(star_kwarg=None)
-        params = params.with_changes(params=[*params.params, *more])
+        if required and behind:  # only names give them
+            params = params.with_changes(kwonly_params=[*params.kwonly_params, *required])
+            required = []
+        params = params.with_changes(params=[*params.params, *required, *told])
         if bare:
             params = params.with_changes(star_arg=cst.MaybeSentinel.DEFAULT)
         body = nodes.visited(init.body, _Handing(extras, list(wanted)))
@@ -96,6 +98,16 @@ class KeywordFields(Inheritance):
         self.unit.stands_for(result, node)
         self.unit.stands_for(made, init)
         return result
+
+
+def _named_parameters(method: cst.FunctionDef) -> dict[str, Expr | None] | None:
+    """The parameters of a method after the object, with their defaults; None where stars take others, or a default is
+    more than a literal."""
+    if method.params.star_kwarg is not None or isinstance(method.params.star_arg, cst.Param):
+        return None
+    parameters = [*method.params.params[1:], *method.params.kwonly_params]
+    plain = all(p.default is None or nodes.literal(p.default) is not ... for p in parameters)
+    return {p.name.value: p.default for p in parameters} if plain else None
 
 
 def _parameter(name: str, default: Expr | None) -> cst.Param:

@@ -126,7 +126,8 @@ class Setup(DrawnOnce, AttributesByName, Attributes, MakerValues):
             default = nodes.tuple_of([element.value for element in default.elements])
         settings = self.is_settings(facts, parameter.name.value, kind)
         made_here = isinstance(default, cst.Call) and type(kind) in (Kind, Plain, Instance)
-        late = default is None and _comes_late(facts.method("__init__"), parameter.name.value)
+        init = facts.method("__init__")
+        late = default is None and init is not None and _comes_late(init, parameter.name.value)
         if settings or made_here or late:  # what a dataclass takes for a mutable default, or none behind others
             given = {} if default is None else {"default": default}
             if made_here and isinstance(default, cst.Call):
@@ -275,10 +276,10 @@ def _field_kind(parameter: cst.Param, kind: Kind) -> Kind:
 _OF_TENSORS = re.compile(r"(?:(?:typing\.)?Optional\[)?(?:torch\.)?Tensor\]?(?: \| None)?")
 
 
-def _comes_late(init: cst.FunctionDef | None, name: str) -> bool:
+def _comes_late(init: cst.FunctionDef, name: str) -> bool:
     """Whether a parameter is given by its name alone, behind others that have default values."""
-    alone = init is not None and name in {one.name.value for one in init.params.kwonly_params}
-    return init is not None and alone and any(one.default is not None for one in init.params.params)
+    alone = name in {one.name.value for one in init.params.kwonly_params}
+    return alone and any(one.default is not None for one in init.params.params)
 
 
 def _annotation(kind: Kind, parameter: cst.Param, types: dict[str, str]) -> str:

@@ -70,7 +70,7 @@ def taken_out(
     facts: ClassFacts,
     body: Sequence[Statement],
     is_formula: Callable[[str], bool],
-    changed: AbstractSet[str] = frozenset(),
+    changed: AbstractSet[str],
 ) -> tuple[list[Statement], list[Statement]]:
     """What is left of a `setup` without the settings that are read from outside, and a property for each of these.
     is_formula: whether a name is that of a function of the script's that only reckons; changed: the attributes whose
@@ -175,8 +175,6 @@ def _follows(
     if own & set(usage.loads(value)) or changeable:
         return False
     known = {*facts.fields, *facts.shown}
-    made = {id(call) for call in usage.calls(value) if kept and _is_made(call)}
-    pure = all(
-        id(call) in made or _is_pure(call) or is_formula(nodes.dotted(call.func) or "") for call in usage.calls(value)
-    )
+    calls = [call for call in usage.calls(value) if not (kept and _is_made(call))]
+    pure = all(_is_pure(call) or is_formula(nodes.dotted(call.func) or "") for call in calls)
     return pure and set(usage.attributes_of_self(value)) <= known

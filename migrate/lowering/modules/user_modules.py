@@ -38,6 +38,7 @@ from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
+_GOING_THROUGH = ("sum", "len", "max", "min", "enumerate", "zip", "list", "tuple", "sorted")
 _CHANGING = frozenset({"update", "pop", "popitem", "setdefault", "clear"})  # a dict
 
 
@@ -178,8 +179,9 @@ class UserModules(OptionsByName, Builders, LayerWeights):
         """Whether a dict has lists in it, or may have."""
         meant = self.written_dict(node)
         if isinstance(meant, cst.Name):
-            bound = [one for one in every(self.unit.source.module, cst.Assign) if _binds(one, meant.value)]
-            meant = bound[0].value if len(bound) == 1 else meant
+            name = meant.value
+            bound = [value for target, value in usage.bindings(self.unit.source.module) if nodes.dotted(target) == name]
+            meant = bound[0] if len(bound) == 1 else meant
         return any(True for _ in every(meant, cst.List)) or not isinstance(meant, cst.Dict)
 
     @staticmethod
@@ -229,9 +231,6 @@ class UserModules(OptionsByName, Builders, LayerWeights):
         return _hashable(value)
 
 
-_OF_LISTS = ("sum", "len", "max", "min", "enumerate", "zip", "list", "tuple", "sorted")
-
-
 def _takes_apart(facts: ClassFacts, name: str) -> bool:
     """Whether the constructor of a class goes through the elements of an argument."""
     init = facts.method("__init__")
@@ -241,11 +240,7 @@ def _takes_apart(facts: ClassFacts, name: str) -> bool:
     paths = [nodes.dotted(call.func) or "" for call in calls]
     looped = [one.iter for one in every(init, (cst.For, cst.CompFor))]
     looped += [one.value for one in every(init, cst.Subscript)]
-    return any(path in _OF_LISTS or path.startswith("np.") for path in paths) or name in map(nodes.dotted, looped)
-
-
-def _binds(line: cst.Assign, name: str) -> bool:
-    return any(isinstance(one.target, cst.Name) and one.target.value == name for one in line.targets)
+    return any(path in _GOING_THROUGH or path.startswith("np.") for path in paths) or name in map(nodes.dotted, looped)
 
 
 def _frozen(kind: Kind) -> Kind:

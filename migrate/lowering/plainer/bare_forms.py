@@ -33,23 +33,26 @@ def _edits(module: cst.Module) -> Edits:
             name = nodes.dotted(value.func) or ""
             if name in _EMPTY and name not in own:
                 edits.parts[value] = nodes.expression(_EMPTY[name])
-        elif isinstance(value, cst.Tuple) and not value.lpar and len(value.elements) == 1:
+        elif isinstance(small, cst.Expr) and isinstance(value, cst.Tuple) and not value.lpar:
             called = value.elements[0].value
-            if isinstance(small, cst.Expr) and isinstance(called, cst.Call):
+            if len(value.elements) == 1 and isinstance(called, cst.Call):
                 edits.parts[value] = called
-        elif isinstance(small, cst.Assign) and _MADE.search(nodes.code(line)) and (apart := _apart(small)):
+        elif isinstance(small, cst.Assign) and (apart := _apart(small)):
             edits.instead[line] = suites.with_comments(apart, line)
     return edits
 
 
 def _apart(small: cst.Assign) -> list[Statement]:
-    """An assignment of several attributes at once as one for each; nothing where its values may read them."""
+    """An assignment of several at once, weights or makers of layers among them, as one for each; nothing where its
+    values may read what it sets."""
     target = small.targets[0].target
     if len(small.targets) != 1 or not isinstance(target, cst.Tuple) or not isinstance(small.value, cst.Tuple):
         return []
+    if not _MADE.search(nodes.code(small.value)):
+        return []
     targets, values = nodes.elements(target), nodes.elements(small.value)
-    attributes = [path for one in targets if (path := nodes.dotted(one)) is not None]
+    paths = [path for one in targets if (path := nodes.dotted(one)) is not None]
     read = {path for value in values for path in usage.paths(value)}
-    if len(attributes) != len(values) or len(targets) != len(values) or read & set(attributes):
+    if len(paths) != len(values) or len(targets) != len(values) or read & set(paths):
         return []
     return [nodes.statement("{t} = {v}", t=one, v=value) for one, value in zip(targets, values, strict=True)]

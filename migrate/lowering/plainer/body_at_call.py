@@ -31,13 +31,9 @@ def at_call(definition: cst.FunctionDef, site: Site, method: bool) -> list[State
     given = given_to(definition, site.call, method)
     body = [one for one in suites.suite_of(definition.body.body) if not suites.is_docstring(one)]
     closed = next(every(definition.body, (*INNER, cst.Yield, cst.Global, cst.Nonlocal, cst.Lambda)), None)
-    returns = usage.returns(definition.body)
-    last = suites.alone(body[-1]) if body else None
-    early = len(returns) > 1 or (returns and last is not returns[0])
-    if given is None or definition.decorators or closed is not None or early or not is_first(site):
+    if given is None or definition.decorators or closed is not None or returns_early(body) or not is_first(site):
         return None
-    result = last.value if isinstance(last, cst.Return) else None
-    body = body[:-1] if isinstance(last, cst.Return) else body
+    body, result = result_apart(body)
     whole = suites.alone(site.line)
     alone = isinstance(whole, cst.Expr) and whole.value is site.call
     if result is None and not alone:
@@ -54,6 +50,18 @@ def at_call(definition: cst.FunctionDef, site: Site, method: bool) -> list[State
     held = any(one.value is site.call for one in every(site.line, (cst.Assign, cst.AugAssign, cst.Return, cst.Arg)))
     line = nodes.visited(site.line, Instead(site.call, value if held else nodes.parenthesized(value)))
     return suites.with_comments([*made.statements, line.with_changes(leading_lines=[])], site.line)
+
+
+def returns_early(body: Sequence[Statement]) -> bool:
+    """Whether statements return anywhere but in the last of them."""
+    ends = [end for one in body for end in usage.returns(one)]
+    return len(ends) > 1 or (bool(ends) and suites.alone(body[-1]) is not ends[0])
+
+
+def result_apart(body: Sequence[Statement]) -> tuple[list[Statement], Expr | None]:
+    """Statements without a `return` at their end, and what that returns."""
+    last = suites.alone(body[-1]) if body else None
+    return (list(body[:-1]), last.value) if isinstance(last, cst.Return) else (list(body), None)
 
 
 def given_to(definition: cst.FunctionDef, call: cst.Call, method: bool) -> dict[str, Expr] | None:

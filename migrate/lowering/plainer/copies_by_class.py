@@ -39,7 +39,6 @@ from migrate.lowering.plainer.gradients_of_inputs import with_gradients_of_input
 from migrate.lowering.plainer.gradients_read import with_gradients_read
 from migrate.lowering.plainer.inherited_methods import with_inherited_methods
 from migrate.lowering.plainer.initialisers_told import with_initialisers_told
-from migrate.lowering.plainer.keywords_handed_on import with_keywords_named
 from migrate.lowering.plainer.last_definitions import with_last_definitions
 from migrate.lowering.plainer.layers_written_out import with_layers_written_out
 from migrate.lowering.plainer.lists_named_outside import with_lists_named
@@ -147,7 +146,6 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_optimizer_classes_told,
     with_no_stars,
     with_updates_in_sides,
-    with_keywords_named,
     with_lists_named,
     with_arguments_kept,
     with_trainers_apart,

@@ -19,10 +19,12 @@ from migrate.syntax.walking import every
 
 def with_lists_named(inputs: Sequence[Input]) -> list[Input]:
     """The files of a project with the names of such lists in the place of the attributes."""
+    found = [dict(_lists(one.source.module)) for one in inputs]
+    if not any(found):
+        return list(inputs)
     set_anywhere = Counter(name for one in inputs for name in _set(one.source.module))
     made: list[Input] = []
-    for one in inputs:
-        lists = dict(_lists(one.source.module))
+    for one, lists in zip(inputs, found, strict=True):
         edits = Edits()
         for cls in every(one.source.module, cst.ClassDef) if lists else ():
             for read, name in _reads(cls, lists, set_anywhere):
@@ -40,11 +42,8 @@ def _lists(module: cst.Module) -> Iterator[tuple[str, cst.List]]:
     times = Counter(usage.stores(module.body))
     for line in module.body:
         name, value = suites.name_and_value(line)
-        if (
-            isinstance(value, cst.List)
-            and times[name] == 1
-            and any(isinstance(e.value, cst.List) for e in value.elements)
-        ):
+        elements = [one.value for one in value.elements] if isinstance(value, cst.List) else []
+        if isinstance(value, cst.List) and times[name] == 1 and any(isinstance(one, cst.List) for one in elements):
             yield name, value
 
 

@@ -60,12 +60,6 @@ class Step:
     variables: AbstractSet[str] = frozenset()  # the script's own that the loss reads, under their names
 
 
-def _is_spread(body: Sequence[Statement], name: str) -> bool:
-    """Whether a star gives the elements of a value to a call."""
-    calls = [call for one in body for call in usage.calls(one)]
-    return any(arg.star == "*" and nodes.dotted(arg.value) == name for call in calls for arg in call.args)
-
-
 class StepInputs(LossFunctions):
     """The inputs of step functions."""
 
@@ -159,9 +153,8 @@ class StepInputs(LossFunctions):
         """Whether what a step reads is more than one array of the data loading: a batch, or a dict of some."""
         if kind == Plain("dict"):
             return any(map(self.is_of_batch, self.values_written(name)))
-        if (type(kind) is Kind or is_batch(kind)) and _is_spread(step.body, name):  # `model(*data)`
-            return True
-        return isinstance(kind, Host) and kind.what == "batch" and self.taken_apart(step, name)
+        spread = (type(kind) is Kind or is_batch(kind)) and _is_spread(step.body, name)  # `model(*data)`
+        return spread or (isinstance(kind, Host) and kind.what == "batch" and self.taken_apart(step, name))
 
     def enters_jax(self, node: Expr) -> bool:
         """Whether a value in a dict is an array in jit, or a number, whatever it is outside."""
@@ -225,3 +218,9 @@ def _with_loss_in_place(body: Sequence[Statement]) -> list[cst.CSTNode]:
         else:
             made.append(statement)
     return made
+
+
+def _is_spread(body: Sequence[Statement], name: str) -> bool:
+    """Whether a star gives the elements of a value to a call."""
+    calls = [call for one in body for call in usage.calls(one)]
+    return any(arg.star == "*" and nodes.dotted(arg.value) == name for call in calls for arg in call.args)
