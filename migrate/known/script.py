@@ -66,6 +66,8 @@ class Script(ByRound):
     early: set[Place] = field(default_factory=set)  # models that are used before the loader of their inputs is made
     postponed: set[Place] = field(default_factory=set)  # those among them that get weights once the loader is made
     unfed: set[Place] = field(default_factory=set)  # models whose weights are used, and that nothing calls there
+    # Models of which a table is printed, which needs no weights -> inputs of the sizes that it is told.
+    tabulated: dict[Place, list[Expr]] = field(default_factory=dict)
     parallel: bool = False  # batches are split over a mesh of all devices
     distributed: bool = False  # it was written for several processes
     copies: set[Place] = field(default_factory=set)  # those among them that start as copies of others

@@ -50,11 +50,11 @@ def cat(call: Call) -> Value:
     """
     kind = call.kind("tensors")
     element = kind.joined() if isinstance(kind, Items) else Tensor()
-    node = (
-        call.make("jnp.concatenate({tensors}, axis={dim})")
-        if call.has("dim")
-        else call.make("jnp.concatenate({tensors})")
-    )
+    concatenate = "jnp.concatenate"
+    if call.beside_nothing and not (isinstance(element, Tensor) and element.rank == 1):
+        concatenate = call.snippet("concatenate")
+    given = "{tensors}, axis={dim}" if call.has("dim") else "{tensors}"
+    node = call.make(f"{concatenate}({given})")
     return Value(node, element if isinstance(element, Tensor) else Tensor())
 
 

@@ -64,6 +64,7 @@ class Call:
     traced: bool = True  # inside what jit traces, where no shape may depend on data
     differentiable: bool = True  # whether a gradient may be taken of it; of what runs once, as it stands, none is
     hold: Callable[[Expr], Expr] | None = None  # gives a value a name, in a statement before
+    beside_nothing: bool = False  # whether one of the arrays may be of shape (0,), which torch joins with any other
     unpacked: bool = False  # whether `rest` is one value behind a star
 
     def has(self, name: str) -> bool:

@@ -89,6 +89,7 @@ class Calls(MethodCalls):
         if about_weights is not None:
             return about_weights
         if isinstance(func, cst.Attribute):
+            self.refuse_sizes_of_weight(func)
             if isinstance(func.value, cst.Call) and nodes.dotted(func.value.func) == "super":
                 return self.super_call(node, func)
             of_part = self.part_method(node, func) if self.context in HOST_CONTEXTS else None

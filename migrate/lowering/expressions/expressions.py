@@ -213,6 +213,7 @@ class Expressions(
         size = self.size_of_part(node) if self.context in ("setup", *HOST_CONTEXTS) else None
         if size is not None:
             return size
+        self.refuse_sizes_of_weight(node)
         of_weight = self.weight_type(node) if attribute in ("dtype", "device") else None
         if of_weight is not None:
             return of_weight

@@ -61,7 +61,7 @@ from migrate.lowering.expressions.one_of_objects import methods_of_each, pass_to
 from migrate.lowering.expressions.packed_elements import refuse_rows
 from migrate.lowering.expressions.torch_calls import in_place_rule
 from migrate.lowering.expressions.value_calls import FOREIGN, ValueCalls, as_model, which_model
-from migrate.lowering.models.foreign_models import refuse_foreign_class, refuse_foreign_function
+from migrate.lowering.models.foreign_models import refuse_foreign_class, refuse_foreign_function, refuse_foreign_use
 from migrate.lowering.plainer.parts_written import children_in_order
 from migrate.lowering.weights.weight_trees import method_of_tree
 from migrate.rules.catalogue import RULES
@@ -251,6 +251,9 @@ class MethodCalls(ValueCalls):
             return weights
         if self.is_moved_array(node):
             return base
+        table = self.summary_call(node)
+        if table is not None:
+            return Value(table, Plain("str"))
         self.refuse_foreign(node, kind)
         self.suspect(node, method, kind)
         if type(kind) is Kind:
@@ -265,6 +268,7 @@ class MethodCalls(ValueCalls):
         refuse_rows(node, base, *values)
         refuse_foreign_class(self, node, values)
         refuse_foreign_function(self, node, values)
+        refuse_foreign_use(self, node, values)
         module = (nodes.dotted(func.value) or "").partition(".")[0]
         if module in ("np", "numpy") and self.under_jit and any(isinstance(value.kind, Tensor) for value in values):
             raise Unsupported("MIG307", f"{nodes.code(func)} of a tensor whose values jit does not know")

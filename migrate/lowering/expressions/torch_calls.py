@@ -36,6 +36,7 @@ from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.expressions.known_to_jit import need_value, values_needed
 from migrate.lowering.expressions.made_outside import COPIES, OF_LISTS, MadeOutside
 from migrate.lowering.expressions.numbers_told import number_told
+from migrate.lowering.expressions.starting_empty import starts_empty
 from migrate.lowering.expressions.typed_tensors import TypedTensors, tensor_type
 from migrate.lowering.expressions.wide_numbers import narrow
 from migrate.lowering.host.data_loading import DataLoading
@@ -194,6 +195,7 @@ class TorchCalls(
             need_value(self, value.node)
         snippets: list[str] = []
         call.use_snippet = snippets.append
+        call.beside_nothing = api.rpartition(".")[2] in _JOINING and starts_empty(self, node)
         if api in COPIES:
             data = call.bound["data"]
             call.bound["data"] = replace(data, node=self.with_numbers_of_unknown(data.node, data.kind))

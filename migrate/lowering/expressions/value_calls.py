@@ -45,7 +45,8 @@ from migrate.lowering.expressions.own_calls import OwnCalls
 from migrate.lowering.expressions.user_calls import UserCalls
 from migrate.lowering.host.transforms import TRANSFORM, transformed_image
 from migrate.lowering.models.called_parts import CalledParts
-from migrate.lowering.models.foreign_models import refuse_foreign_class, refuse_foreign_function
+from migrate.lowering.models.foreign_models import refuse_foreign_class, refuse_foreign_function, refuse_foreign_use
+from migrate.lowering.models.summaries import Summaries
 from migrate.lowering.modules.makers import MakerValues
 from migrate.lowering.modules.perhaps_layers import refuse_perhaps_layer
 from migrate.lowering.modules.tied_layers import TiedLayers
@@ -62,6 +63,7 @@ FOREIGN = Plain("foreign")  # what a constructor has from another package: where
 class ValueCalls(
     BuiltinCalls,
     Derivatives,
+    Summaries,
     CalledParts,
     MakerValues,
     OperationValues,
@@ -150,6 +152,9 @@ class ValueCalls(
                 return self.construct_made(node, callee, named)
             self.refuse_named(node.func)
             refuse_perhaps_layer(self, node.func)
+        table = self.summary_call(node)
+        if table is not None:
+            return Value(table, Plain("str"))
         self.note_value_call(node, kind)
         values = self.plain_values(node.args)
         works_on = (Tensor, Parameters, Selection)
@@ -159,6 +164,7 @@ class ValueCalls(
             self.script.holding_data.add(inside(self.unit.scope, name))
         refuse_foreign_class(self, node, values)
         refuse_foreign_function(self, node, values)
+        refuse_foreign_use(self, node, values)
         made = node.with_changes(func=nodes.parenthesized(callee.node), args=placed(node.args, values))
         image = transformed_image(node, kind, [value.kind for value in values])
         if image is not None:

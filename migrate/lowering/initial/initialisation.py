@@ -145,6 +145,8 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         for what, place, line in self.pending:
             self.want_inside(place)
             self.stays_unbound(place)
+            if place in self.script.tabulated.keys() - self.script.unfed:
+                continue
             self.script.unfed |= {place} - self.script.examples.keys() if what == "model" else set()
             if what in ("model", "part") and place.name not in self.unit.refused_reads:  # it is said there
                 self.unit.report(
@@ -163,6 +165,8 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         waits = any(map(self.makes_loader, calls))
         if early or waits or not resolved:
             zeros = [] if is_chosen(cls) else self.example_of_zeros(cls, self.made_by(place), pooled=early)
+        if not resolved and not zeros and place in self.script.unfed:
+            zeros = self.script.tabulated.get(place, [])
         if not resolved and not zeros and place in self.script.unfed and not is_chosen(cls):
             zeros = self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
         refused = self.not_to_be_taken(place, resolved)

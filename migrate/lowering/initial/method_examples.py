@@ -134,11 +134,27 @@ class MethodExamples(Examples, MethodUses):
         """What is done to results of methods before another one is given it, with names in the place of calls; None
         where it needs more than is bound by now."""
         bound = {name: self.script.functions[f"{cls}.{method}"].result for name, method in calls.items()}
+        node = _of_any_length(node)
         if not all(name in bound or self.available_name(name) for name in usage.loads(node)):
             return None
         inner = self.inner(bound)
         inner.sampling = True
         return inner.expr(self.undrawn(node)).node
+
+
+def _of_any_length(node: Expr) -> Expr:
+    """`x.view(-1, 1, 28, 28)` for `x.view(targets.size(0), 1, 28, 28)`: an example has a length of its own."""
+    for call in usage.calls(node):
+        sizes = [arg.value for arg in call.args]
+        known = [nodes.literal(size) for size in sizes]
+        told = [number for number in known if type(number) is int and number > 0]
+        shaped = isinstance(call.func, cst.Attribute) and call.func.attr.value in ("view", "reshape")
+        if shaped and len(told) == len(sizes) - 1 > 0 and -1 not in known:
+            (other,) = [size for size, number in zip(sizes, known, strict=True) if number not in told]
+            made = node.deep_replace(other, nodes.expression("-1"))
+            assert isinstance(made, cst.BaseExpression)
+            node = made
+    return node
 
 
 def _calls_itself(method: cst.FunctionDef) -> Callable[[cst.Call], bool]:

@@ -13,7 +13,7 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.facts import merge
-from migrate.known.kinds import Function, HostClass, Plain, Tensor, TorchName, Unreached
+from migrate.known.kinds import Function, HostClass, Model, Plain, Tensor, TorchName, Unreached
 from migrate.known.weight_kinds import Parameters
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.models.borrowed_models import borrowed_value
@@ -64,18 +64,38 @@ def refuse_foreign_class(scope: Scope, node: cst.Call, values: Sequence[Value]) 
         raise Unsupported("MIG301", f"{nodes.code(node.func)} of {package}, which is given torch's parameters")
 
 
+def refuse_foreign_use(scope: Scope, node: cst.Call, values: Sequence[Value]) -> None:
+    """Declines to give a model to a function of another package, or to a method of what one has made, which take
+    torch's: `thop.profile(model, (x,))`; and to pickle, whose file would be without the weights."""
+    if scope.context not in HOST_CONTEXTS or not any(isinstance(value.kind, Model) for value in values):
+        return
+    package = _giver(scope, node)
+    if package and package not in (*_TRACED, *_WRITING) and not _is_class(node.func):
+        raise Unsupported("MIG301", f"{nodes.code(node.func)} takes a model with its weights, as torch's are")
+
+
+# What takes any object, to write what it looks like.
+_WRITING = ("loguru", "rich", "tqdm", "termcolor", "colorama")
+_PICKLING = ("pickle", "joblib", "dill", "cloudpickle")
+
+
 def refuse_foreign_function(scope: Scope, node: cst.Call, values: Sequence[Value]) -> None:
     """Declines to give tensors, in what jit traces, to a function of another package, or to a method of what one has
     made: it works on torch's, or tells somebody their values, which jit does not know."""
     if not scope.under_jit or not any(isinstance(value.kind, Tensor) for value in values):
         return
+    package = _giver(scope, node)
+    if package and package not in (*_TRACED, *_PICKLING) and not _is_class(node.func):
+        raise Unsupported("MIG301", f"{nodes.code(node.func)} of {package}, which is given tensors where jit traces")
+
+
+def _giver(scope: Scope, node: cst.Call) -> str:
+    """The package of the function that is called, or of what made the object whose method is called; "" of others."""
     path = nodes.dotted(node.func) or ""
     root, _, rest = path.partition(".")
     made = bound_to(scope, root) if rest and root not in scope.unit.imported else []
     paths = [nodes.dotted(one.func) or "" for one in made if isinstance(one, cst.Call)]
-    package = _package(scope, paths[0] if len(paths) == len(made) == 1 else path)
-    if package and package not in _TRACED and not _is_class(node.func):
-        raise Unsupported("MIG301", f"{nodes.code(node.func)} of {package}, which is given tensors where jit traces")
+    return _package(scope, paths[0] if len(paths) == len(made) == 1 else path)
 
 
 # What jit traces, or what is looked at elsewhere.
@@ -83,9 +103,9 @@ _TRACED = ("numpy", "jax", "flax", "optax", "einops", "opt_einsum", "torch")
 
 
 def _package(scope: Scope, path: str) -> str:
-    """The package, other than Python's own, from which a dotted name is imported; "" where it is from none."""
+    """The package from which a dotted name is imported: pickle, or one that is not Python's own; "" of others."""
     package = scope.unit.imported.get(path.partition(".")[0], "").partition(".")[0]
-    return "" if package in sys.stdlib_module_names else package
+    return "" if package in sys.stdlib_module_names and package not in _PICKLING else package
 
 
 def _is_class(func: Expr) -> bool:

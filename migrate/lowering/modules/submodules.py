@@ -117,12 +117,21 @@ class Submodules(Arguments, LayerWeights):
         if name is not None:
             raise Unsupported("MIG301", f"{nodes.code(node)}: Flax has nothing like it in the place of {name}")
 
-    def weight_type(self, node: cst.Attribute) -> Value | None:
-        """`self.conv.weight.dtype`: weights are made in float32; None of anything but a weight of a layer."""
+    def refuse_sizes_of_weight(self, node: cst.Attribute) -> None:
+        """Declines `self.conv.weight.shape` in a constructor, which has no weights in Flax."""
+        if self.context == "setup" and node.attr.value in ("shape", "size", "numel", "dim") and self.is_of_layer(node):
+            raise Unsupported("MIG302", f"{nodes.code(node)}: what the layer is given is not known here")
+
+    def is_of_layer(self, node: cst.Attribute) -> bool:
+        """Whether an attribute is one of a weight of a layer: `self.conv.weight.dtype`."""
         weight = node.value
         if not isinstance(weight, cst.Attribute) or weight.attr.value not in ("weight", "bias"):
-            return None
-        if not isinstance(self.expr(weight.value).kind, Module):
+            return False
+        return isinstance(self.expr(weight.value).kind, Module)
+
+    def weight_type(self, node: cst.Attribute) -> Value | None:
+        """`self.conv.weight.dtype`: weights are made in float32; None of anything but a weight of a layer."""
+        if not self.is_of_layer(node):
             return None
         if node.attr.value == "device":
             return Value(nodes.expression("jax.default_backend()"), Device())

@@ -1,5 +1,6 @@
 """Other ways to write the same: `layers = list()` for `layers = []`, and `self.add_module("norm", norm),` with a comma
-behind a call whose result nobody takes, and `self.eps, self.weight = eps, nn.Parameter(...)` for two statements."""
+behind a call whose result nobody takes, `self.eps, self.weight = eps, nn.Parameter(...)` for two statements, and
+`weight.detach().zero_()` for `weight.data.zero_()`, which changes the same numbers."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
 
 _MADE = re.compile(r"\b(Parameter|partial)\(")
+_IN_PLACE = re.compile(r"[a-z]\w*[a-z0-9]_")
 _EMPTY = {"list": "[]", "dict": "{}"}
 
 
@@ -26,6 +28,10 @@ def with_bare_forms(inputs: Sequence[Input]) -> list[Input]:
 def _edits(module: cst.Module) -> Edits:
     edits = Edits()
     own = set(usage.stores(module.body))
+    for call in every(module, cst.Call):
+        changed = _changed(call)
+        if changed is not None and (weight := _without_detach(changed)) is not changed:
+            edits.parts[changed] = cst.Attribute(weight, cst.Name("data"))
     for line in every(module, cst.SimpleStatementLine):
         small = suites.alone(line)
         value = small.value if isinstance(small, cst.Assign | cst.Expr) else None
@@ -40,6 +46,26 @@ def _edits(module: cst.Module) -> Edits:
         elif isinstance(small, cst.Assign) and (apart := _apart(small)):
             edits.instead[line] = suites.with_comments(apart, line)
     return edits
+
+
+def _changed(call: cst.Call) -> cst.BaseExpression | None:
+    """What a call changes in place: by a method, or by a function of `nn.init`."""
+    func = call.func
+    if not isinstance(func, cst.Attribute) or not _IN_PLACE.fullmatch(func.attr.value):
+        return None
+    by_init = (nodes.dotted(func.value) or "").split(".")[-1] == "init"
+    return call.args[0].value if by_init and call.args else func.value
+
+
+def _without_detach(node: cst.BaseExpression) -> cst.BaseExpression:
+    while (
+        isinstance(node, cst.Call)
+        and not node.args
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value == "detach"
+    ):
+        node = node.func.value
+    return node
 
 
 def _apart(small: cst.Assign) -> list[Statement]:

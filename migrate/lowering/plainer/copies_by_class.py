@@ -50,6 +50,7 @@ from migrate.lowering.plainer.modules_that_train import with_trainers_apart
 from migrate.lowering.plainer.names_first import with_names_first
 from migrate.lowering.plainer.names_given_again import with_names_apart
 from migrate.lowering.plainer.names_of_snippets import with_names_left
+from migrate.lowering.plainer.objects_named_outside import with_objects_as_self
 from migrate.lowering.plainer.optimizer_classes import with_optimizer_classes_told
 from migrate.lowering.plainer.optimizers_outside import with_optimizers_outside
 from migrate.lowering.plainer.optional_optimizers import with_optional_optimizers_apart
@@ -61,6 +62,7 @@ from migrate.lowering.plainer.returned_beside import with_kept_returned
 from migrate.lowering.plainer.saved_by_masters import with_saved_named
 from migrate.lowering.plainer.script_modules import with_plain_modules
 from migrate.lowering.plainer.settings_nobody_gives import with_constants_of_classes
+from migrate.lowering.plainer.sizes_of_weights import with_sizes_of_weights
 from migrate.lowering.plainer.stars_of_modules import with_no_stars
 from migrate.lowering.plainer.state_handed_on import told_of_state, with_state_handed_on
 from migrate.lowering.plainer.steps_that_tell import with_told_returned
@@ -126,6 +128,7 @@ def taken_first(inputs: Sequence[Input], options: Options = DEFAULT) -> Taken:
 
 _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_bare_forms,
+    with_sizes_of_weights,
     with_modes_written_out,
     with_gradients_of_inputs,
     with_own_names,
@@ -147,6 +150,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_no_stars,
     with_updates_in_sides,
     with_lists_named,
+    with_objects_as_self,
     with_arguments_kept,
     with_trainers_apart,
     with_optimizers_outside,

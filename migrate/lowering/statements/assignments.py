@@ -366,7 +366,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         if not unseen:
             self.share(targets, small.value)
         self.env.shared |= through
-        grows = isinstance(node, cst.Call) and nodes.dotted(node.func) == "jnp.concatenate"
+        grows = isinstance(node, cst.Call) and nodes.dotted(node.func) in ("jnp.concatenate", "concatenate")
         if self.loops and grows and set(usage.loads(node)) & set(usage.target_names(targets[0])):
             self.unit.report(Unsupported("MIG501", f"{nodes.code(targets[0])} grows at each turn of the loop"), line)
         made_targets = [self.stored_target(target) for target in small.targets]

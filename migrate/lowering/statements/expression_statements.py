@@ -48,6 +48,9 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
         cleared = self.cleared_leaf(small)
         if cleared is not None:
             return cleared
+        printed = self.printed_summary(node)
+        if printed is not None:
+            return suites.rebuilt(line, small, small.with_changes(value=printed))
         if isinstance(node, cst.Call):
             special = self.called_statement(line, node)
             if special is not None:

@@ -19,6 +19,7 @@ from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.einops_calls import einops_kind
 from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.models.borrowed_models import from_borrowed, import_borrowed, is_borrowed_whole
+from migrate.lowering.models.summaries import PACKAGES as SUMMARIES
 from migrate.lowering.modules.registered_settings import only_in_module_classes
 from migrate.machine import NO_OPS, REGISTRIES
 from migrate.syntax import nodes
@@ -56,7 +57,7 @@ class Imports(Binding):
                 continue
             self.report_unread(line, name)
             known.append(name)
-            if not is_borrowed_whole(self, alias):
+            if not is_borrowed_whole(self, alias) and name not in SUMMARIES:
                 left.append(alias)
             if name in _PROGRESS:
                 self.env.kinds[bound or root] = Plain("progress")
@@ -108,9 +109,11 @@ class Imports(Binding):
         return TorchName(found) if found else Plain("imported")
 
     def is_left_out(self, alias: cst.ImportAlias) -> bool:
-        """Whether a name of another package is nothing but what module classes do without."""
+        """Whether a name of another package is nothing but what module classes, or tables of them, do without."""
         name = alias.evaluated_alias or alias.evaluated_name
         kind = self.kind_of_name(name)
+        if self.unit.imported.get(name, "").partition(".")[0] in SUMMARIES:
+            return True
         return (isinstance(kind, TorchName) and is_torch(kind.name)) or (
             kind in (Plain(MIXIN), Plain(REGISTERS)) and only_in_module_classes(name, self.blocks[0].statements)
         )

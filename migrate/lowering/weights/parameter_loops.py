@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from posixpath import commonpath
 
 import libcst as cst
 
@@ -13,10 +15,11 @@ from migrate.apis import stops_gradients
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import Model, Place, Tensor
 from migrate.known.states import BATCH_STATS, GRADS, PARAMS, State
-from migrate.known.weight_kinds import WEIGHT_NAME, Weight, WeightTree
+from migrate.known.weight_kinds import WEIGHT_NAME, Selection, Weight, WeightTree
 from migrate.lowering.models.model_methods import named_leaves
 from migrate.lowering.scope import NOWHERE
 from migrate.lowering.updates.accumulation import Accumulation
+from migrate.lowering.weights.leaves import leaves_of
 from migrate.lowering.weights.order_of_parameters import refuse_order
 from migrate.lowering.weights.plain_weights import (
     Looped,
@@ -30,6 +33,7 @@ from migrate.lowering.weights.plain_weights import (
 )
 from migrate.lowering.weights.selections import names_of_pair
 from migrate.lowering.weights.set_by_name import SetByName
+from migrate.manifest import WILDCARD
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.per_parameter import changes_its_variables, path_of_list, zipped
@@ -121,14 +125,28 @@ class ParameterLoops(Accumulation, SetByName):
                 found.append(Looped(name, NOWHERE, f"{name}_grad", tree=path))
                 classes.append(kind.cls)
                 continue
-            models = self.whole_models(self.selection(source))
+            selected = self.selection(source)
+            models = self.whole_models(selected)
+            part = self.whole_part(selected) if models is None and len(sources) == 1 else ()
+            if part and selected is not None:
+                models = (selected.leaves[0][0],)
             if models is None or len(models) != 1:
                 return None
             taken = "grad" in usage.loads(node) or self.torch_name(cst.Name("grad")) is not None
             gradient = "grad" if len(names) == 1 and not taken else f"{name}_grad"
-            found.append(Looped(name, self.seen_here(models[0]), gradient))
+            found.append(Looped(name, self.seen_here(models[0]), gradient, part=part))
             classes.append(self.script.places.get(self.root(models[0])))
         return found if self.are_alike(classes) else None
+
+    def whole_part(self, selection: Selection | None) -> tuple[str, ...]:
+        """Flax's names on the way to the part of a model whose weights a selection is; none of other selections."""
+        if selection is None or len(selection.leaves) != 1 or selection.unless_frozen:
+            return ()
+        ((place, chosen),) = selection.leaves
+        path = commonpath(chosen) if chosen else ""
+        all_there = [leaf.flax for leaf in leaves_of(self.script, self.root(place)) if leaf.flax.startswith(f"{path}/")]
+        keys = tuple(path.split("/")[1:])
+        return keys if len(all_there) == len(chosen) and not any(map(WILDCARD.search, keys)) else ()
 
     def are_alike(self, classes: Sequence[str | None]) -> bool:
         """Whether models of some classes, None where one is not known, have the same weights."""
@@ -195,11 +213,12 @@ class ParameterLoops(Accumulation, SetByName):
         if one.tree:
             return nodes.expression(one.tree)
         root = self.root(one.model)
-        if what == GRADS:
-            if self.script.frozen.any_of(root):
-                raise Unsupported("MIG401", f"gradients of {one.model.name}, of which a part is frozen")
-            return self.gradients(one.model)
-        return self.read(State(what, one.model))
+        if what == GRADS and self.script.frozen.any_of(root):
+            raise Unsupported("MIG401", f"gradients of {one.model.name}, of which a part is frozen")
+        tree = self.gradients(one.model) if what == GRADS else self.read(State(what, one.model))
+        for key in one.part:
+            tree = nodes.expression(f'{{tree}}["{key}"]', tree=tree)
+        return tree
 
     def changes(self, looped: Sequence[Looped], body: Sequence[Statement], own: set[str]) -> list[Statement]:
         """One `jax.tree.map` for the parameters, or the gradients, of each model that changes, and for each tree of the
@@ -219,9 +238,8 @@ class ParameterLoops(Accumulation, SetByName):
                 value = values.pop(name)
                 if any(name in usage.loads(other) for other in values.values()):
                     return []
-                made.append(
-                    nodes.statement("{t} = {v}", t=self.tree_changed(*trees[name]), v=self.tree_mapped(looped, value))
-                )
+                mapped = self.with_part(*trees[name], self.tree_mapped(looped, value))
+                made.append(nodes.statement("{t} = {v}", t=self.tree_changed(*trees[name]), v=mapped))
         return made
 
     def changes_at_once(self, looped: Sequence[Looped], body: Sequence[Statement], own: set[str]) -> list[Statement]:
@@ -230,7 +248,8 @@ class ParameterLoops(Accumulation, SetByName):
         for statement in body:
             self.fold(inner, statement, values)
         changed = [name for name in trees if name in values]
-        made = nodes.tuple_of([self.tree_mapped(looped, values[name]) for name in changed], parentheses=False)
+        mapped = [self.with_part(*trees[name], self.tree_mapped(looped, values[name])) for name in changed]
+        made = nodes.tuple_of(mapped, parentheses=False)
         targets = nodes.tuple_of([self.tree_changed(*trees[name]) for name in changed], parentheses=False)
         return [nodes.statement("{t} = {v}", t=targets, v=made)]
 
@@ -242,6 +261,15 @@ class ParameterLoops(Accumulation, SetByName):
         if isinstance(value, cst.Name):  # arrays of its own: a step gives the memory of its weights away
             function = nodes.expression("jnp.copy")
         return nodes.call("jax.tree.map", function, *(self.tree(*trees[name]) for name in used))
+
+    def with_part(self, one: Looped, what: str, changed: Expr) -> Expr:
+        """A tree of a model of which a loop changes a part: `params | {"critic": changed}`."""
+        for depth in reversed(range(len(one.part))):
+            outer = self.tree(replace(one, part=one.part[:depth]), what)
+            changed = nodes.expression(
+                "{outer} | {made}", outer=outer, made=nodes.dict_of([(one.part[depth], changed)])
+            )
+        return changed
 
     def tree_changed(self, one: Looped, what: str) -> Expr:
         """What a changed tree is assigned to."""

@@ -18,13 +18,15 @@ from migrate.syntax.walking import every
 class Looped:
     """A variable of such a loop: the model whose parameters it runs through, and what its gradient is called. `what`:
     what of the model it is, where that are no parameters; `tree`: what it runs through in place of a model, `vs` or
-    `self.vs`, a tree of the script's own."""
+    `self.vs`, a tree of the script's own; `part`: Flax's names on the way to the part of the model whose weights they
+    are."""
 
     name: str
     model: Place
     gradient: str
     what: str = PARAMS
     tree: str = ""
+    part: tuple[str, ...] = ()
 
 
 def trees_of(looped: Sequence[Looped]) -> dict[str, tuple[Looped, str]]:
