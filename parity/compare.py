@@ -135,6 +135,7 @@ def _compared(runs: Runs, asked: _Asked) -> ParityResult:
         result = replace(result, origin=_origin(runs, sides, wide_sides, wide.rungs or result.rungs))
     if asked.float64:
         result = _with_semantics(result, sides, wide, oracle)
+        result = replace(result, notes=(*result.notes, *_told_of(wide_sides, sides)))
     return _with_exact(result, _exact(runs, sides, asked.oracle)) if asked.oracle else result
 
 
@@ -153,6 +154,12 @@ def _wide(runs: Runs, sides: Sides) -> tuple[Ladder, Recording | None, Sides | N
         return Ladder(tuple(ladder.climb(wide)), tuple(ladder.step_table(wide))), theirs, wide
     except ParityError as error:
         return Ladder(undecided=str(error)), None, None
+
+
+def _told_of(wide: Sides | None, sides: Sides) -> list[str]:
+    """What the comparison in float64 notes beside."""
+    notes = dict.fromkeys(wide.notes if wide is not None else [])
+    return [f"in float64: {note}" for note in notes if note not in sides.notes]
 
 
 def _judged(runs: Runs, sides: Sides, rungs: Sequence[Rung], perturbed_runs: int) -> ParityResult:

@@ -313,8 +313,14 @@ def _state_rows(sides: Sides, class_name: str, model: str, step: int) -> Iterato
     updates = {path: after[path].astype(np.float64) - before[path] for path in after if path.startswith("params/")}
     largest = max(map(rms, updates.values()), default=0.0)
     quiet = _quiet(sides, weights, model, step)
+    told = _told_signs(sides, weights, class_name, model, step)
+    moved = any(tolerance.negligible_update(noise) > tolerance.NEGLIGIBLE_UPDATE.relative for noise in quiet.values())
+    if moved:
+        sides.notes.append(f"statistics of {model} follow biases that rounding moves: not compared before step {step}")
     for path, value in tensors_of(sides.jax.states[step], class_name).items():
         if path not in after or after[path].shape != value.shape or not np.issubdtype(value.dtype, np.floating):
+            continue
+        if moved and not path.startswith("params/"):
             continue
         update = after[path].astype(np.float64) - before[path]
         spread = _spread(update, [end[path].astype(np.float64) - start[path] for start, end in perturbed])
@@ -327,30 +333,54 @@ def _state_rows(sides: Sides, class_name: str, model: str, step: int) -> Iterato
             precision=sides.precision,
         )
         label = f"{model}.{names.torch_name(weights, path)} before step {step}"
-        drift = relative(update, value.astype(np.float64) - before[path])
+        ours = value.astype(np.float64) - before[path]
+        kept = told.get(path)
+        drift = relative(update, ours) if kept is None else relative(update[kept], ours[kept])
         if path in quiet and largest > 0:
             off = rms(value.astype(np.float64) - after[path]) / largest
-            yield Row(label, off, tolerance.NEGLIGIBLE_UPDATE.relative, path, "its gradient is zero but for rounding")
+            yield Row(
+                label, off, tolerance.negligible_update(quiet[path]), path, "its gradient is zero but for rounding"
+            )
             continue
         if not np.any(update):  # frozen in torch: the weight itself must not have moved
             drift, limit = relative(after[path], value), sides.precision.ulp
         yield Row(label, drift, limit, path)
 
 
-def _quiet(sides: Sides, weights: names.ModelWeights, model: str, step: int) -> set[str]:
-    """In float64, the weights whose gradients so far are nothing but rounding: an optimizer may make any sign of it."""
+def _told_signs(
+    sides: Sides, weights: names.ModelWeights, class_name: str, model: str, step: int
+) -> dict[str, np.ndarray]:
+    """Of weights with gradients near zero, which elements have a sign that rounding does not decide: Adam's first
+    updates are the learning rate times that sign, in either framework. Only where such elements are few."""
+    found: dict[str, np.ndarray] = {}
+    for earlier, recorded in sides.torch.gradients.items():
+        theirs, ours = tensors_of(recorded, model), tensors_of(sides.jax.gradients.get(earlier, {}), class_name)
+        if earlier >= step or not theirs:
+            continue
+        for path, reference in ported_gradients(sides, weights, model, theirs).items():
+            if path in ours and ours[path].shape == reference.shape and reference.ndim:
+                told = np.abs(ours[path] - reference) < np.abs(reference)
+                found[path] = told & found.get(path, True)
+    few = {path: told for path, told in found.items() if told.mean() >= 1 - tolerance.UNTOLD_SIGNS}
+    return {path: told for path, told in few.items() if not told.all()}
+
+
+def _quiet(sides: Sides, weights: names.ModelWeights, model: str, step: int) -> dict[str, float]:
+    """In float64, the weights whose gradients so far are nothing but rounding, with the largest of these: an optimizer
+    may make any sign of it."""
     if sides.precision is tolerance.FLOAT32:
-        return set()
-    quiet: set[str] | None = None
+        return {}
+    quiet: dict[str, float] | None = None
     for earlier, recorded in sides.torch.gradients.items():
         grads = tensors_of(recorded, model)
         if earlier >= step or not grads:
             continue
         sizes = {path: rms(value) for path, value in ported_gradients(sides, weights, model, grads).items()}
         most = max(sizes.values(), default=0.0)
-        found = {path for path, size in sizes.items() if 0 < size <= sides.precision.negligible * most}
-        quiet = found if quiet is None else quiet & found
-    return quiet or set()
+        found = {path: size for path, size in sizes.items() if 0 < size <= sides.precision.negligible * most}
+        known = found if quiet is None else quiet
+        quiet = {path: max(known[path], size) for path, size in found.items() if path in known}
+    return quiet or {}
 
 
 def losses(name: str, sides: Sides) -> Rung:

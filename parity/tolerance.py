@@ -119,8 +119,18 @@ NEGLIGIBLE_UPDATE = Floor(
     1e-5,
     "In float64, relative to the model's largest update, for a weight whose gradient is zero in exact arithmetic (a "
     "bias before BatchNorm). What is left of it is noise, up to 1e-14 of sums over images; Adam divides that by no "
-    "more than its epsilon of 1e-8: 3e-7 was seen.",
+    "more than its epsilon of 1e-8: 3e-7 was seen. Where the noise itself is larger, so is what Adam makes of it.",
 )
+UNTOLD_SIGNS = 0.05  # of the elements of a weight: one of 64 was seen in ResNets; of more the cause is another
+_ADAM_EPSILON = 1e-8
+_NOISE_OF_BOTH = 4.0  # each side has its own noise, of either sign
+_MOST_NOISE = 2.0  # two updates of Adam's of opposite signs
+
+
+def negligible_update(noise: float) -> float:
+    """The limit for a weight whose gradient is noise of a root mean square of `noise`, in float64: relative to the
+    model's largest update, which with Adam is the learning rate."""
+    return max(NEGLIGIBLE_UPDATE.relative, min(_NOISE_OF_BOTH * noise / _ADAM_EPSILON, _MOST_NOISE))
 
 
 @dataclass(frozen=True)

@@ -163,6 +163,56 @@ def test_in_float64_the_update_of_a_gradient_of_noise_may_have_any_sign(gradient
     assert rung.verdict is verdict
 
 
+def _with_signs(flipped: int, gradient: float) -> list[ladder.Rung]:
+    """Updates of Adam's first step, of a bias of 40 elements: `flipped` of them the other way in JAX, where torch's
+    gradient is `gradient` and JAX's is the opposite, or the same where it is no rounding."""
+    torch, jax = _torch(), _jax()
+    for recording, name, sign in ((torch, "Net|b.bias", 1), (jax, "Net|params/b/bias", -1)):
+        slopes, updates = np.linspace(1, 2, 40), np.full(40, 1e-3)
+        slopes[:flipped] = gradient * (sign if gradient < 1e-6 else 1)
+        updates[:flipped] *= sign
+        recording.gradients[1][name] = slopes
+        recording.states[1][name] = np.zeros(40)
+        recording.states[2][name] = updates
+    torch.initial = {**torch.initial, "Net|b.bias": np.zeros(40)}
+    return _climb(jax, torch)
+
+
+@pytest.mark.parametrize(
+    ("flipped", "gradient", "verdict"),
+    [(1, 1e-9, Verdict.EQUAL), (1, 1e-2, Verdict.DIFFERS), (3, 1e-9, Verdict.DIFFERS)],
+    ids=["rounding", "no rounding", "too many"],
+)
+def test_an_element_whose_sign_roundings_decide_is_no_difference(
+    flipped: int, gradient: float, verdict: Verdict
+) -> None:
+    rung = next(rung for rung in _with_signs(flipped, gradient) if rung.name == "state after one step")
+    assert rung.verdict is verdict
+
+
+def test_statistics_that_follow_noise_are_not_compared() -> None:
+    """In float64: what noise of 1e-11 moves by Adam, a bias before BatchNorm, the mean behind it follows."""
+    statistics = Leaf("batch_stats/bn/mean", "bn.running_mean")
+    manifest = Manifest("train.py", "linen", (replace(MODEL, leaves=(*MODEL.leaves, statistics)),))
+
+    def rungs(noise: float) -> tuple[Sides, list[ladder.Rung]]:
+        torch, jax = _torch(), _jax()
+        for recording, name, sign in ((torch, "Net|b.bias", 1), (jax, "Net|params/b/bias", -1)):
+            recording.gradients[1][name] = np.full(3, sign * noise)
+            recording.states[2][name] = recording.states[1][name] + sign * noise
+            mean = "Net|bn.running_mean" if recording is torch else "Net|batch_stats/bn/mean"
+            for step, state in recording.states.items():
+                recording.states[step] = {**state, mean: np.full(3, step * (1.0 + sign * 1e-6))}
+        sides = Sides(torch, jax, (copy.deepcopy(torch),), manifest, tolerance.FLOAT64)
+        return sides, ladder.climb(sides)
+
+    _, quiet = rungs(1e-15)
+    assert _differing(quiet).first.startswith("Net.bn.running_mean before step 2")
+    sides, noisy = rungs(1e-11)
+    assert all(rung.verdict is not Verdict.DIFFERS for rung in noisy)
+    assert sides.notes == ["statistics of Net follow biases that rounding moves: not compared before step 2"]
+
+
 def test_a_slope_that_roundings_decide_is_no_difference() -> None:
     torch, jax = _torch(), _jax()
     jax.gradients[1]["Net|params/b/bias"] *= 1.01
