@@ -283,7 +283,7 @@ class Examples(StateAccess, HostDraws, Binding):
             return nodes.expression("{x}[0]", x=value.node), Tensor()
         if isinstance(value.kind, Items) and value.kind.type in ("list", "tuple"):
             return nodes.expression("{x}[0]", x=value.node), loop_kind(value.kind, id(value.node))
-        if isinstance(value.node, cst.Call) and nodes.dotted(value.node.func) == "np.asarray":
+        if isinstance(value.node, cst.Call) and nodes.dotted(value.node.func) in ("np.asarray", "np.arange"):
             return nodes.expression("{x}[0]", x=value.node), UNKNOWN
         if isinstance(value.kind, Items) and value.kind.type == "generator" and isinstance(value.node, cst.Call):
             return nodes.expression("next({x})", x=value.node), loop_kind(value.kind, id(value.node))

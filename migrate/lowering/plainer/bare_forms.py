@@ -1,6 +1,7 @@
 """Other ways to write the same: `layers = list()` for `layers = []`, and `self.add_module("norm", norm),` with a comma
-behind a call whose result nobody takes, `self.eps, self.weight = eps, nn.Parameter(...)` for two statements, and
-`weight.detach().zero_()` for `weight.data.zero_()`, which changes the same numbers."""
+behind a call whose result nobody takes, `self.eps, self.weight = eps, nn.Parameter(...)` for two statements,
+`weight.detach().zero_()` for `weight.data.zero_()`, which changes the same numbers, and `x, y = map(Variable, (x, y))`,
+which has done nothing since torch 0.4."""
 
 from __future__ import annotations
 
@@ -39,6 +40,8 @@ def _edits(module: cst.Module) -> Edits:
             name = nodes.dotted(value.func) or ""
             if name in _EMPTY and name not in own:
                 edits.parts[value] = nodes.expression(_EMPTY[name])
+        elif isinstance(small, cst.Assign) and isinstance(value, cst.Call) and (wrapped := _wrapped(value)) is not None:
+            edits.parts[value] = wrapped
         elif isinstance(small, cst.Expr) and isinstance(value, cst.Tuple) and not value.lpar:
             called = value.elements[0].value
             if len(value.elements) == 1 and isinstance(called, cst.Call):
@@ -46,6 +49,14 @@ def _edits(module: cst.Module) -> Edits:
         elif isinstance(small, cst.Assign) and (apart := _apart(small)):
             edits.instead[line] = suites.with_comments(apart, line)
     return edits
+
+
+def _wrapped(call: cst.Call) -> cst.Tuple | cst.List | None:
+    """The tensors in `map(Variable, (x, y))`; None of other calls."""
+    function, *several = [arg.value for arg in call.args] or [call]
+    if nodes.dotted(call.func) != "map" or len(several) != 1 or not isinstance(several[0], cst.Tuple | cst.List):
+        return None
+    return several[0] if (nodes.dotted(function) or "").rpartition(".")[2] == "Variable" else None
 
 
 def _changed(call: cst.Call) -> cst.BaseExpression | None:
