@@ -102,7 +102,54 @@ class Net(nn.Module):
 
 net = Net(3, 5)
 """
+FILLED_OUTSIDE = """def filled(m, weight, bias=0.1):
+    if isinstance(m, nn.Conv1d) or isinstance(m, nn.Linear):
+        m.weight.data.fill_(weight)
+        nn.init.constant_(m.bias, bias)
+
+class First(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(1, 2, 2)
+        self.last = nn.Linear(4, 3)
+
+    def weight_init(self, weight):
+        for m in self._modules:
+            filled(self._modules[m], weight)
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.conv(x[:, None] * torch.tensor([1.0, 2.0, 3.0]))).flatten(1))
+
+class Second(nn.Module):
+    def __init__(self):
+        super(Second, self).__init__()
+        self.parts = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 3))
+
+    def weight_init(self, weight, scale=0.5):
+        \"\"\"Fills the layers.\"\"\"
+        for m in self.modules():
+            if isinstance(m, nn.Linear):
+                nn.init.constant_(m.weight, weight * scale)
+                if m.bias is not None:
+                    m.bias.data.zero_()
+            elif isinstance(m, nn.BatchNorm1d):
+                m.weight.data.fill_(1)
+
+    def forward(self, x):
+        return self.parts(x * torch.tensor([1.0, 2.0, 3.0]))
+
+net, other = First(), None
+net = First()
+other = Second()
+net.weight_init(weight=0.3)
+other = other.to("cpu")
+other.weight_init(-0.2)
+losses += other(x).flatten().tolist()
+"""
 FORMS = {
+    "weights filled by methods, from outside": HEAD
+    + FILLED_OUTSIDE.replace("net, other = First(), None\n", "")
+    + TRAIN,
     "weights filled behind detach": HEAD + DETACHED + TRAIN,
     "arrays that begin with nothing": HEAD + GROWING + TRAIN + AFTER_GROWING,
     "sizes of weights in constructors": HEAD + SIZES + TRAIN,
@@ -167,6 +214,12 @@ def test_methods_name_the_one_object_and_loops_change_parts() -> None:
     theirs, ours = rewritten.both(HEAD + ADVERSARIAL)
     assert len(theirs["losses"]) == 9
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)  # float32, of a few steps
+
+
+def test_objects_that_are_not_all_filled_keep_torchs_weights() -> None:
+    """Of two objects of a class only one is given other weights: its constructor cannot tell."""
+    found = rewritten.conversion(HEAD + FILLED_OUTSIDE + TRAIN).report
+    assert found.exit_code == 1
 
 
 def test_an_object_that_is_not_the_only_one_is_no_self() -> None:

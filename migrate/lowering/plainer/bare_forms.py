@@ -30,6 +30,7 @@ def _edits(module: cst.Module) -> Edits:
     edits = Edits()
     own = set(usage.stores(module.body))
     for call in every(module, cst.Call):
+        edits.parts |= _of_histogram(call)
         changed = _changed(call)
         if changed is not None and (weight := _without_detach(changed)) is not changed:
             edits.parts[changed] = cst.Attribute(weight, cst.Name("data"))
@@ -49,6 +50,18 @@ def _edits(module: cst.Module) -> Edits:
         elif isinstance(small, cst.Assign) and (apart := _apart(small)):
             edits.instead[line] = suites.with_comments(apart, line)
     return edits
+
+
+def _of_histogram(call: cst.Call) -> dict[cst.CSTNode, cst.CSTNode]:
+    """The tensor for its numbers in `writer.add_histogram("grad", p.grad.numpy())`, which takes either."""
+    named = isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_histogram"
+    keywords = [None if arg.keyword is None else arg.keyword.value for arg in call.args]
+    for number, arg in enumerate(call.args if named else ()):
+        array = arg.value
+        counted = keywords[number] == "values" or (number == 1 and keywords[number] is None)
+        if counted and isinstance(array, cst.Call) and not array.args and isinstance(array.func, cst.Attribute):
+            return {array: array.func.value} if array.func.attr.value == "numpy" else {}
+    return {}
 
 
 def _wrapped(call: cst.Call) -> cst.Tuple | cst.List | None:

@@ -38,6 +38,7 @@ from migrate.lowering.plainer.frozen_where_made import with_freezing_where_made
 from migrate.lowering.plainer.gradients_of_inputs import with_gradients_of_inputs
 from migrate.lowering.plainer.gradients_read import with_gradients_read
 from migrate.lowering.plainer.inherited_methods import with_inherited_methods
+from migrate.lowering.plainer.initialisers_outside import with_initialisers_inside
 from migrate.lowering.plainer.initialisers_told import with_initialisers_told
 from migrate.lowering.plainer.last_definitions import with_last_definitions
 from migrate.lowering.plainer.layers_written_out import with_layers_written_out
@@ -143,6 +144,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_saved_named,
     with_plain_factories,
     with_options_written_out,
+    with_initialisers_inside,
     with_initialisers_told,
     with_nothing_placed,
     with_optional_optimizers_apart,

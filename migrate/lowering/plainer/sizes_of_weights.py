@@ -153,8 +153,11 @@ def _sizes(node: Expr, made: _Made) -> Expr | None:
     weight = made.path(node.value)
     if not weight.endswith(".weight"):
         return None
-    axes = made.axes(weight) if weight.startswith("self.") and weight.count(".") > 1 else []
+    if not weight.startswith("self.") or weight.count(".") < 2:
+        return None
+    axes = made.axes(weight)
     if isinstance(axis, int) and axes:
         return axes[axis] if 0 <= axis < len(axes) else None
-    whole = "Conv" not in nodes.code(made.call_of(weight.split(".")[1:-1], made.method, {})[0] or cst.Name(""))
+    layer, _ = made.call_of(weight.split(".")[1:-1], made.method, {})
+    whole = layer is not None and "Conv" not in nodes.code(layer.func)
     return nodes.tuple_of(axes) if axis is None and axes and whole else None

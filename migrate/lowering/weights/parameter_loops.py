@@ -325,6 +325,8 @@ class ParameterLoops(Accumulation, SetByName):
         one = Looped(parameter, self.seen_here(models[0]), f"{parameter}_grad")
         plain = PlainWeights([one])
         body = [plain.visited(statement) for statement in self.flat(suites.suite_of(node.body.body), [one])]
+        for statement in body:
+            self.unit.stands_for(statement, node)
         changed = {changed for statement in body for changed in usage.changes(statement)}
         if not plain.gradients:
             return self.weights_set(node, body) or self.without_tests(node, one)
