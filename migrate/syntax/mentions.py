@@ -25,6 +25,13 @@ def mentions(module: cst.Module, name: str, aside: Collection[cst.CSTNode] = ())
     return [one for one in every(module, cst.Name) if one.value == name and one not in imported and one not in aside]
 
 
+def variables(node: cst.CSTNode) -> list[cst.Name]:
+    """The names in a tree that stand for variables: those of attributes and of keywords aside."""
+    asides: set[cst.CSTNode | None] = {one.attr for one in every(node, cst.Attribute)}
+    asides |= {one.keyword for one in every(node, cst.Arg)}
+    return [one for one in every(node, cst.Name) if one not in asides]
+
+
 def called(module: cst.Module) -> set[cst.CSTNode]:
     """What a file calls: names, and those of the attributes that it calls."""
     functions = [call.func for call in usage.calls(module)]

@@ -222,6 +222,36 @@ def test_objects_that_are_not_all_filled_keep_torchs_weights() -> None:
     assert found.exit_code == 1
 
 
+CHILDREN = """class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(3, 4), nn.Linear(4, 3)
+        nn.init.constant_(self.first.weight, 0.3)
+        nn.init.constant_(self.first.bias, 0.1)
+        nn.init.constant_(self.last.weight, -0.2)
+        nn.init.constant_(self.last.bias, 0.1)
+
+    def forward(self, x):
+        for m in self.children():
+            x = torch.tanh(m(x))
+        return x
+
+net = Net()
+"""
+
+
+def test_children_in_a_forward_pass_are_no_modules_to_be_filled() -> None:
+    theirs, ours = rewritten.both(HEAD + CHILDREN + TRAIN)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)  # float32, of a few steps
+
+
+@pytest.mark.parametrize("second", ["other.weight_init(-0.2)", "other.weight_init(0.3, 0.4)"])
+def test_objects_that_are_filled_otherwise_are_refused(second: str) -> None:
+    """One constructor cannot fill two objects with different numbers."""
+    text = HEAD + FILLED_OUTSIDE.replace("net = First()", "net = Second()") + TRAIN
+    assert rewritten.conversion(text.replace("other.weight_init(-0.2)", second)).report.exit_code == 1
+
+
 def test_an_object_that_is_not_the_only_one_is_no_self() -> None:
     """A second model of the class makes the name in a method another object."""
     second = HEAD + ADVERSARIAL.replace("real = ", "other = GAN()\nreal = ")

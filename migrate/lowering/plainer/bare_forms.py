@@ -17,7 +17,6 @@ from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
 
 _MADE = re.compile(r"\b(Parameter|partial)\(")
-_IN_PLACE = re.compile(r"[a-z]\w*[a-z0-9]_")
 _EMPTY = {"list": "[]", "dict": "{}"}
 
 
@@ -75,7 +74,7 @@ def _wrapped(call: cst.Call) -> cst.Tuple | cst.List | None:
 def _changed(call: cst.Call) -> cst.BaseExpression | None:
     """What a call changes in place: by a method, or by a function of `nn.init`."""
     func = call.func
-    if not isinstance(func, cst.Attribute) or not _IN_PLACE.fullmatch(func.attr.value):
+    if not isinstance(func, cst.Attribute) or not usage.is_in_place(func.attr.value):
         return None
     by_init = (nodes.dotted(func.value) or "").split(".")[-1] == "init"
     return call.args[0].value if by_init and call.args else func.value

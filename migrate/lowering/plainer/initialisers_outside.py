@@ -20,19 +20,22 @@ from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.chains import CHAINED, unchained
-from migrate.syntax.mentions import mentions
+from migrate.syntax.mentions import mentions, variables
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
 _FILLING = re.compile(r"\binit\.|\.data\b|_\(")
-_IN_PLACE = re.compile(r"[a-z]\w*[a-z0-9]_")
 
 
 def with_initialisers_inside(inputs: Sequence[Input]) -> list[Input]:
     """The files of a project with such calls in the constructors."""
     if not any(_FILLING.search(one.source.text) for one in inputs):
         return list(inputs)
-    inputs = [one.edited(_written_out(one.source.module)) for one in inputs]
+    texts = [one.source.text for one in inputs]
+    written = [
+        _written_out(one.source.module, [text for text in texts if text is not one.source.text]) for one in inputs
+    ]
+    inputs = [one.edited(own) for one, own in zip(inputs, written, strict=True)]
     edits = [Edits() for _ in inputs]
     modules = [one.source.module for one in inputs]
     for module, own in zip(modules, edits, strict=True):
@@ -43,8 +46,8 @@ def with_initialisers_inside(inputs: Sequence[Input]) -> list[Input]:
     return [one.edited(own) for one, own in zip(inputs, edits, strict=True)]
 
 
-def _written_out(module: cst.Module) -> Edits:
-    """Loops over the parts of a module with what a function of the file's does to each."""
+def _written_out(module: cst.Module, others: Sequence[str]) -> Edits:
+    """Loops over the parts of a module with what a function of the file's does to each. `others`: the other files."""
     edits = Edits()
     functions = {one.name.value: one for one in module.body if isinstance(one, cst.FunctionDef)}
     inlined = Counter[str]()
@@ -55,7 +58,7 @@ def _written_out(module: cst.Module) -> Edits:
                     written = _write_out(edits, loop, method, cls, functions)
                     inlined.update([written] if written else [])
     for name, times in inlined.items():
-        if len(mentions(module, name, {functions[name].name})) == times:
+        if len(mentions(module, name, {functions[name].name})) == times and not any(name in text for text in others):
             edits.instead[functions[name]] = []  # nothing calls it by now
     return edits
 
@@ -70,9 +73,6 @@ def _write_out(
     by_name = nodes.dotted(loop.iter) == "self._modules"
     if by_name and (not looked_up or len(looked_up) != usage.loads(loop.body).count(name)):
         return ""
-    if by_name or "children" in nodes.code(loop.iter):
-        over = "self.modules()" if _has_layers_alone(cls) else "self.children()"
-        edits.parts[loop.iter] = nodes.expression(over)
     lines = suites.suite_of(loop.body.body)
     call = suites.call_alone(lines[0]) if len(lines) == 1 else None
     function = functions.get(nodes.dotted(call.func) or "") if call is not None else None
@@ -82,6 +82,10 @@ def _write_out(
     made = None
     if function is not None and call is not None and isinstance(line, cst.SimpleStatementLine) and _fills(function):
         made = at_call(function, Site(line, call, method), method=False)
+    filling = made is not None or all(map(_is_filling, every(loop.body, cst.SimpleStatementLine)))
+    if by_name or (filling and "children" in nodes.code(loop.iter)):
+        over = "self.modules()" if filling and _has_layers_alone(cls) else "self.children()"
+        edits.parts[loop.iter] = nodes.expression(over)
     if function is None or made is None:
         edits.parts |= {one: nodes.name(name) for one in looked_up}
         return ""
@@ -97,8 +101,9 @@ def _has_layers_alone(cls: cst.ClassDef) -> bool:
         for line in every(cls, cst.Assign)
         if isinstance(line.value, cst.Call) and usage.attributes_assigned(line)
     ]
+    bases = [(nodes.dotted(base.value) or "").rpartition(".")[2] for base in cls.bases]
     layers = [name.rpartition(".")[2] for name in made if name.startswith(("nn.", "torch.nn."))]
-    return len(layers) == len(made) > 0 and all(f"torch.nn.{name}" in TABLE for name in layers)
+    return bases == ["Module"] and len(layers) == len(made) > 0 and all(f"torch.nn.{name}" in TABLE for name in layers)
 
 
 def _with_name(body: cst.BaseSuite, looked_up: Sequence[cst.Subscript], name: str) -> cst.BaseSuite:
@@ -127,7 +132,7 @@ def _fills(function: cst.FunctionDef) -> bool:
 def _is_filling(line: cst.SimpleStatementLine) -> bool:
     small, call = suites.alone(line), suites.call_alone(line)
     if call is not None:
-        return _IN_PLACE.fullmatch((nodes.dotted(call.func) or nodes.code(call.func)).rpartition(".")[2]) is not None
+        return usage.is_in_place(nodes.code(call.func).rpartition(".")[2])
     name, _ = suites.name_and_value(line)
     return bool(name) or isinstance(small, cst.Pass)
 
@@ -153,15 +158,15 @@ def _move(
     sites = [(number, made) for number, module in seen for made in _made(module, cls.name.value, name)]
     asides = [arg.value for call in every(cls, cst.Call) if nodes.dotted(call.func) == "super" for arg in call.args]
     named = sum(len(mentions(module, cls.name.value, {cls.name, *asides})) for _, module in seen)
-    texts = {
-        nodes.code(cst.Tuple([cst.Element(arg.value) for arg in made.call.args])) for _, made in sites if made.call
-    }
     calls = [made.call for _, made in sites if made.call is not None]
-    if init is None or not calls or len(calls) != len(sites) or len(texts) != 1 or not _is_called_alone(seen, name):
+    if init is None or not calls or len(calls) != len(sites) or not _is_called_alone(seen, name):
         return
-    given = _settings(method, calls[0])
-    changed = given is None or set(usage.stores(method.body)) & set(given)
-    if named != len(sites) or given is None or changed or not all(map(_is_told, given.values())):
+    given, *alike = [_settings(method, call) for call in calls]
+    if named != len(sites) or given is None or not all(map(_is_told, given.values())):
+        return
+    told = {key: nodes.literal(value) for key, value in given.items()}
+    same = all(one is not None and {key: nodes.literal(v) for key, v in one.items()} == told for one in alike)
+    if not same or set(usage.stores(method.body)) & set(given):
         return
     _settle(own, method, calls[0])
     last = suites.suite_of(init.body.body)[-1]
@@ -196,10 +201,8 @@ def _settle(edits: Edits, method: cst.FunctionDef, call: cst.Call) -> None:
     edits.parts[method.params] = method.params.with_changes(
         params=[method.params.params[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
     )
-    asides = {one.attr for one in every(method.body, cst.Attribute)}
-    asides |= {one.keyword for one in every(method.body, cst.Arg) if one.keyword is not None}
-    for name in every(method.body, cst.Name):
-        if name.value in given and name not in asides:
+    for name in variables(method.body):
+        if name.value in given:
             edits.parts[name] = nodes.parenthesized(given[name.value].deep_clone())
 
 

@@ -12,7 +12,7 @@ from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import suites, usage
 from migrate.syntax.chains import unchained
-from migrate.syntax.mentions import mentions
+from migrate.syntax.mentions import mentions, variables
 from migrate.syntax.walking import every
 
 
@@ -63,8 +63,6 @@ def _reads(cls: cst.ClassDef, name: str) -> Iterator[tuple[cst.Name, str]]:
             continue
         bound = {*usage.stores(method.body), *(one.name.value for one in every(method, cst.Param))}
         if name not in bound:
-            asides = {one.attr for one in every(method.body, cst.Attribute)}
-            asides |= {one.keyword for one in every(method.body, cst.Arg) if one.keyword is not None}
-            for read in every(method.body, cst.Name):
-                if read.value == name and read not in asides:
+            for read in variables(method.body):
+                if read.value == name:
                     yield read, method.params.params[0].name.value
