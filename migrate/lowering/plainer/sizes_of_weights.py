@@ -152,13 +152,12 @@ def _sizes(node: Expr, made: _Made) -> Expr | None:
     if not isinstance(node, cst.Attribute) or node.attr.value not in ("size", "shape"):
         return None
     weight = made.path(node.value)
-    if not weight.endswith(".weight"):
+    what = weight.rpartition(".")[2]
+    if not weight.startswith("self.") or weight.count(".") < 2 or what not in ("weight", "bias"):
         return None
-    if not weight.startswith("self.") or weight.count(".") < 2:
-        return None
-    axes = made.axes(weight)
+    axes = made.axes(weight) if what == "weight" else made.axes(weight)[:1]
     if isinstance(axis, int) and axes:
         return axes[axis] if 0 <= axis < len(axes) else None
     layer, _ = made.call_of(weight.split(".")[1:-1], made.method, {})
-    whole = layer is not None and "Conv" not in nodes.code(layer.func)
+    whole = what == "bias" or (layer is not None and "Conv" not in nodes.code(layer.func))
     return nodes.tuple_of(axes) if axis is None and axes and whole else None
