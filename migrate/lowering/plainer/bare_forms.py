@@ -31,7 +31,8 @@ def _edits(module: cst.Module) -> Edits:
     for call in every(module, cst.Call):
         edits.parts |= _of_histogram(call)
         changed = _changed(call)
-        if changed is not None and (weight := _without_detach(changed)) is not changed:
+        weight = _without_detach(changed) if changed is not None else None
+        if changed is not None and weight is not changed and isinstance(weight, cst.Attribute):  # no name of a loop's
             edits.parts[changed] = cst.Attribute(weight, cst.Name("data"))
     for line in every(module, cst.SimpleStatementLine):
         small = suites.alone(line)
