@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 import libcst as cst
 
-from migrate.syntax import usage
+from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
@@ -25,11 +25,9 @@ def mentions(module: cst.Module, name: str, aside: Collection[cst.CSTNode] = ())
     return [one for one in every(module, cst.Name) if one.value == name and one not in imported and one not in aside]
 
 
-def variables(node: cst.CSTNode) -> list[cst.Name]:
-    """The names in a tree that stand for variables: those of attributes and of keywords aside."""
-    asides: set[cst.CSTNode | None] = {one.attr for one in every(node, cst.Attribute)}
-    asides |= {one.keyword for one in every(node, cst.Arg)}
-    return [one for one in every(node, cst.Name) if one not in asides]
+def in_supers(node: cst.ClassDef) -> set[cst.CSTNode]:
+    """What a class gives `super(Net, self)`."""
+    return {arg.value for call in usage.calls(node) if nodes.dotted(call.func) == "super" for arg in call.args}
 
 
 def called(module: cst.Module) -> set[cst.CSTNode]:

@@ -8,10 +8,9 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate.lowering.scope import Scope
-from migrate.syntax import nodes
+from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
 from migrate.syntax.remembering import remembered
-from migrate.syntax.walking import every
 
 _MADE = {"tensor", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "IntTensor", "empty", "zeros", "ones"}
 
@@ -29,15 +28,9 @@ def starts_empty(scope: Scope, node: cst.Call) -> bool:
 @remembered
 def _begun_empty(module: cst.Module) -> list[tuple[str, cst.Call]]:
     """The names and attributes that a file gives what a call makes of nothing."""
-    pairs: list[tuple[cst.CSTNode, Expr]] = []
-    for line in every(module, cst.Assign):
-        target = line.targets[0].target
-        pairs += [(one.target, line.value) for one in line.targets]
-        if isinstance(target, cst.Tuple) and isinstance(line.value, cst.Tuple):
-            pairs += list(zip(nodes.elements(target), nodes.elements(line.value), strict=False))
     return [
         (path, value)
-        for target, value in pairs
+        for target, value in usage.bindings(module)
         if isinstance(value, cst.Call) and _of_nothing(value) and (path := nodes.dotted(target)) is not None
     ]
 

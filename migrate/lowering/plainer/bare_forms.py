@@ -13,10 +13,12 @@ import libcst as cst
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.chains import unchained
 from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
 
 _MADE = re.compile(r"\b(Parameter|partial)\(")
+_DETACHING = ("detach",)
 _EMPTY = {"list": "[]", "dict": "{}"}
 
 
@@ -31,7 +33,7 @@ def _edits(module: cst.Module) -> Edits:
     for call in every(module, cst.Call):
         edits.parts |= _of_histogram(call)
         changed = _changed(call)
-        weight = _without_detach(changed) if changed is not None else None
+        weight = unchained(changed, _DETACHING) if changed is not None else None
         if changed is not None and weight is not changed and isinstance(weight, cst.Attribute):  # no name of a loop's
             edits.parts[changed] = cst.Attribute(weight, cst.Name("data"))
     for line in every(module, cst.SimpleStatementLine):
@@ -79,17 +81,6 @@ def _changed(call: cst.Call) -> cst.BaseExpression | None:
         return None
     by_init = (nodes.dotted(func.value) or "").split(".")[-1] == "init"
     return call.args[0].value if by_init and call.args else func.value
-
-
-def _without_detach(node: cst.BaseExpression) -> cst.BaseExpression:
-    while (
-        isinstance(node, cst.Call)
-        and not node.args
-        and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value == "detach"
-    ):
-        node = node.func.value
-    return node
 
 
 def _apart(small: cst.Assign) -> list[Statement]:

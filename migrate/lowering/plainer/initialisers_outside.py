@@ -7,7 +7,6 @@ file's, `for m in self._modules: normal_init(self._modules[m], mean, std)`, is t
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,17 +19,13 @@ from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.chains import CHAINED, unchained
-from migrate.syntax.mentions import mentions, variables
+from migrate.syntax.mentions import by_itself, in_supers, mentions
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
-
-_FILLING = re.compile(r"\binit\.|\.data\b|_\(")
 
 
 def with_initialisers_inside(inputs: Sequence[Input]) -> list[Input]:
     """The files of a project with such calls in the constructors."""
-    if not any(_FILLING.search(one.source.text) for one in inputs):
-        return list(inputs)
     texts = [one.source.text for one in inputs]
     written = [
         _written_out(one.source.module, [text for text in texts if text is not one.source.text]) for one in inputs
@@ -156,8 +151,7 @@ def _move(
     others = [module for module in modules if cls not in module.body and cls.name.value in _defined(module)]
     seen = [(number, module) for number, module in enumerate(modules) if module not in others]
     sites = [(number, made) for number, module in seen for made in _made(module, cls.name.value, name)]
-    asides = [arg.value for call in every(cls, cst.Call) if nodes.dotted(call.func) == "super" for arg in call.args]
-    named = sum(len(mentions(module, cls.name.value, {cls.name, *asides})) for _, module in seen)
+    named = sum(len(mentions(module, cls.name.value, {cls.name, *in_supers(cls)})) for _, module in seen)
     calls = [made.call for _, made in sites if made.call is not None]
     if init is None or not calls or len(calls) != len(sites) or not _is_called_alone(seen, name):
         return
@@ -201,9 +195,8 @@ def _settle(edits: Edits, method: cst.FunctionDef, call: cst.Call) -> None:
     edits.parts[method.params] = method.params.with_changes(
         params=[method.params.params[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
     )
-    for name in variables(method.body):
-        if name.value in given:
-            edits.parts[name] = nodes.parenthesized(given[name.value].deep_clone())
+    for name, value in given.items():
+        edits.parts |= {one: nodes.parenthesized(value.deep_clone()) for one in by_itself(method.body, name)}
 
 
 def _is_told(value: Expr) -> bool:

@@ -12,7 +12,7 @@ from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import suites, usage
 from migrate.syntax.chains import unchained
-from migrate.syntax.mentions import mentions, variables
+from migrate.syntax.mentions import by_itself, in_supers, mentions
 from migrate.syntax.walking import every
 
 
@@ -52,8 +52,7 @@ def _is_name(node: cst.CSTNode, name: str) -> bool:
 
 def _is_made_once(module: cst.Module, cls: cst.ClassDef) -> bool:
     """Whether a class is named in one place other than `super(GAN, self)` and its own definition."""
-    asides = [arg.value for call in every(cls, cst.Call) if _is_name(call.func, "super") for arg in call.args]
-    return len(mentions(module, cls.name.value, {cls.name, *asides})) == 1
+    return len(mentions(module, cls.name.value, {cls.name, *in_supers(cls)})) == 1
 
 
 def _reads(cls: cst.ClassDef, name: str) -> Iterator[tuple[cst.Name, str]]:
@@ -63,6 +62,5 @@ def _reads(cls: cst.ClassDef, name: str) -> Iterator[tuple[cst.Name, str]]:
             continue
         bound = {*usage.stores(method.body), *(one.name.value for one in every(method, cst.Param))}
         if name not in bound:
-            for read in variables(method.body):
-                if read.value == name:
-                    yield read, method.params.params[0].name.value
+            for read in by_itself(method.body, name):
+                yield read, method.params.params[0].name.value

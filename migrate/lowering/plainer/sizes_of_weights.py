@@ -15,7 +15,7 @@ from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
-from migrate.syntax.mentions import variables
+from migrate.syntax.mentions import by_itself
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
@@ -128,12 +128,13 @@ def _is_steady(call: cst.Call, method: cst.FunctionDef) -> bool:
 
 def _put_sizes(edits: Edits, line: cst.CSTNode, made: _Made) -> None:
     """Notes what stands for the sizes, and the weights, that a statement names."""
-    inside, own = set[cst.CSTNode](), set(variables(line))
+    inside = set[cst.CSTNode]()
+    own = {one for name in made.names for one in by_itself(line, name)}
     for node in every(line, (cst.Subscript, cst.Call, cst.Attribute, cst.Name)):
         if node in inside:
             continue
         sizes = _sizes(node, made)
-        if sizes is None and node in own and isinstance(node, cst.Name) and node.value in made.names:
+        if sizes is None and node in own and isinstance(node, cst.Name):
             sizes = nodes.expression(made.names[node.value])
         if sizes is not None:
             small = suites.alone(line)

@@ -23,7 +23,7 @@ from migrate.lowering.plainer.state_kept import KeptState, bare_names, kept_stat
 from migrate.lowering.rounds import Input, Lowered
 from migrate.syntax import nodes, usage
 from migrate.syntax.chains import CHAINED
-from migrate.syntax.mentions import by_itself, called, mentions, times_defined
+from migrate.syntax.mentions import by_itself, called, in_supers, mentions, times_defined
 
 CODE = "MIG519"
 
@@ -64,8 +64,7 @@ def _notes(one: Input) -> Iterator[Diagnostic]:
 
 def _only_made(module: cst.Module, node: cst.ClassDef) -> bool:
     """Whether a file names a class to make objects of it, and in its own `super(Net, self)`."""
-    within = {arg.value for call in usage.calls(node) if nodes.dotted(call.func) == "super" for arg in call.args}
-    aside = called(module) | {node.name} | within
+    aside = called(module) | {node.name} | in_supers(node)
     return all(one in aside for one in by_itself(module, node.name.value))
 
 
