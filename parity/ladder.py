@@ -8,7 +8,7 @@ so; it never counts as equal.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
@@ -312,8 +312,11 @@ def _state_rows(sides: Sides, class_name: str, model: str, step: int) -> Iterato
         return
     updates = {path: after[path].astype(np.float64) - before[path] for path in after if path.startswith("params/")}
     largest = max(map(rms, updates.values()), default=0.0)
-    quiet = _quiet(sides, weights, model, step)
-    told = _told_signs(sides, weights, class_name, model, step)
+    slopes = _gradients_before(sides, weights, model, step)
+    quiet = _quiet(slopes, sides.precision)
+    told = _told_signs(
+        slopes, {earlier: tensors_of(sides.jax.gradients.get(earlier, {}), class_name) for earlier in slopes}
+    )
     moved = any(tolerance.negligible_update(noise) > tolerance.NEGLIGIBLE_UPDATE.relative for noise in quiet.values())
     if moved:
         sides.notes.append(f"statistics of {model} follow biases that rounding moves: not compared before step {step}")
@@ -347,37 +350,41 @@ def _state_rows(sides: Sides, class_name: str, model: str, step: int) -> Iterato
         yield Row(label, drift, limit, path)
 
 
+def _gradients_before(
+    sides: Sides, weights: names.ModelWeights, model: str, step: int
+) -> dict[int, Mapping[str, np.ndarray]]:
+    """Torch's gradients of a model at each earlier step that has some, in Flax layout."""
+    recorded = {earlier: tensors_of(found, model) for earlier, found in sides.torch.gradients.items() if earlier < step}
+    return {earlier: ported_gradients(sides, weights, model, grads) for earlier, grads in recorded.items() if grads}
+
+
 def _told_signs(
-    sides: Sides, weights: names.ModelWeights, class_name: str, model: str, step: int
+    slopes: Mapping[int, Mapping[str, np.ndarray]], others: Mapping[int, Mapping[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
     """Of weights with gradients near zero, which elements have a sign that rounding does not decide: Adam's first
     updates are the learning rate times that sign, in either framework. Only where such elements are few."""
     found: dict[str, np.ndarray] = {}
-    for earlier, recorded in sides.torch.gradients.items():
-        theirs, ours = tensors_of(recorded, model), tensors_of(sides.jax.gradients.get(earlier, {}), class_name)
-        if earlier >= step or not theirs:
-            continue
-        for path, reference in ported_gradients(sides, weights, model, theirs).items():
+    for earlier, theirs in slopes.items():
+        ours = others[earlier]
+        for path, reference in theirs.items():
             if path in ours and ours[path].shape == reference.shape and reference.ndim:
-                told = np.abs(ours[path] - reference) < np.abs(reference)
+                off = np.abs(ours[path] - reference)
+                told = (off < np.abs(reference)) | (off == 0)  # both zero: neither moves
                 found[path] = told & found.get(path, True)
     few = {path: told for path, told in found.items() if told.mean() >= 1 - tolerance.UNTOLD_SIGNS}
     return {path: told for path, told in few.items() if not told.all()}
 
 
-def _quiet(sides: Sides, weights: names.ModelWeights, model: str, step: int) -> dict[str, float]:
+def _quiet(slopes: Mapping[int, Mapping[str, np.ndarray]], precision: tolerance.Precision) -> dict[str, float]:
     """In float64, the weights whose gradients so far are nothing but rounding, with the largest of these: an optimizer
     may make any sign of it."""
-    if sides.precision is tolerance.FLOAT32:
+    if precision is tolerance.FLOAT32:
         return {}
     quiet: dict[str, float] | None = None
-    for earlier, recorded in sides.torch.gradients.items():
-        grads = tensors_of(recorded, model)
-        if earlier >= step or not grads:
-            continue
-        sizes = {path: rms(value) for path, value in ported_gradients(sides, weights, model, grads).items()}
+    for grads in slopes.values():
+        sizes = {path: rms(value) for path, value in grads.items()}
         most = max(sizes.values(), default=0.0)
-        found = {path: size for path, size in sizes.items() if 0 < size <= sides.precision.negligible * most}
+        found = {path: size for path, size in sizes.items() if 0 < size <= precision.negligible * most}
         known = found if quiet is None else quiet
         quiet = {path: max(known[path], size) for path, size in found.items() if path in known}
     return quiet or {}

@@ -190,6 +190,12 @@ def test_an_element_whose_sign_roundings_decide_is_no_difference(
     assert rung.verdict is verdict
 
 
+def test_an_element_without_a_gradient_is_compared() -> None:
+    """Zero in both frameworks is no sign that roundings decide: neither may move."""
+    rung = next(rung for rung in _with_signs(1, 0.0) if rung.name == "state after one step")
+    assert rung.verdict is Verdict.DIFFERS
+
+
 def test_statistics_that_follow_noise_are_not_compared() -> None:
     """In float64: what noise of 1e-11 moves by Adam, a bias before BatchNorm, the mean behind it follows."""
     statistics = Leaf("batch_stats/bn/mean", "bn.running_mean")

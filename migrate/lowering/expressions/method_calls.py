@@ -61,7 +61,7 @@ from migrate.lowering.expressions.one_of_objects import methods_of_each, pass_to
 from migrate.lowering.expressions.packed_elements import refuse_rows
 from migrate.lowering.expressions.torch_calls import in_place_rule
 from migrate.lowering.expressions.value_calls import FOREIGN, ValueCalls, as_model, which_model
-from migrate.lowering.models.foreign_models import refuse_foreign_class, refuse_foreign_function, refuse_foreign_use
+from migrate.lowering.models.foreign_models import refuse_given_to_others
 from migrate.lowering.plainer.parts_written import children_in_order
 from migrate.lowering.weights.weight_trees import method_of_tree
 from migrate.rules.catalogue import RULES
@@ -266,9 +266,7 @@ class MethodCalls(ValueCalls):
         pass_to_each(self, methods, node, values)
         known = (of_queue(node, values) if kind == Plain("module") else None) or known
         refuse_rows(node, base, *values)
-        refuse_foreign_class(self, node, values)
-        refuse_foreign_function(self, node, values)
-        refuse_foreign_use(self, node, values)
+        refuse_given_to_others(self, node, values)
         module = (nodes.dotted(func.value) or "").partition(".")[0]
         if module in ("np", "numpy") and self.under_jit and any(isinstance(value.kind, Tensor) for value in values):
             raise Unsupported("MIG307", f"{nodes.code(func)} of a tensor whose values jit does not know")

@@ -45,7 +45,7 @@ from migrate.lowering.expressions.own_calls import OwnCalls
 from migrate.lowering.expressions.user_calls import UserCalls
 from migrate.lowering.host.transforms import TRANSFORM, transformed_image
 from migrate.lowering.models.called_parts import CalledParts
-from migrate.lowering.models.foreign_models import refuse_foreign_class, refuse_foreign_function, refuse_foreign_use
+from migrate.lowering.models.foreign_models import refuse_given_to_others
 from migrate.lowering.models.summaries import Summaries
 from migrate.lowering.modules.makers import MakerValues
 from migrate.lowering.modules.perhaps_layers import refuse_perhaps_layer
@@ -162,9 +162,7 @@ class ValueCalls(
             self.script.holding_tensors.add(inside(self.unit.scope, name))
         if kind == Plain("class") and name and any(isinstance(value.kind, Host) for value in values):
             self.script.holding_data.add(inside(self.unit.scope, name))
-        refuse_foreign_class(self, node, values)
-        refuse_foreign_function(self, node, values)
-        refuse_foreign_use(self, node, values)
+        refuse_given_to_others(self, node, values)
         made = node.with_changes(func=nodes.parenthesized(callee.node), args=placed(node.args, values))
         image = transformed_image(node, kind, [value.kind for value in values])
         if image is not None:

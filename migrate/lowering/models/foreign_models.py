@@ -54,7 +54,14 @@ def _is_borrowed(scope: Scope, made: Expr) -> bool:
     return isinstance(made, cst.Call) and borrowed_value(scope, made.func) is not None
 
 
-def refuse_foreign_class(scope: Scope, node: cst.Call, values: Sequence[Value]) -> None:
+def refuse_given_to_others(scope: Scope, node: cst.Call, values: Sequence[Value]) -> None:
+    """Declines to give another package what it takes as torch's: parameters, traced tensors, models."""
+    _refuse_foreign_class(scope, node, values)
+    _refuse_foreign_function(scope, node, values)
+    _refuse_foreign_use(scope, node, values)
+
+
+def _refuse_foreign_class(scope: Scope, node: cst.Call, values: Sequence[Value]) -> None:
     """Declines to give parameters to a class of another package, which changes or keeps them as torch's:
     `torch_ema.ExponentialMovingAverage(model.parameters(), 0.99)`."""
     if not any(isinstance(value.kind, Parameters) for value in values):
@@ -64,7 +71,7 @@ def refuse_foreign_class(scope: Scope, node: cst.Call, values: Sequence[Value]) 
         raise Unsupported("MIG301", f"{nodes.code(node.func)} of {package}, which is given torch's parameters")
 
 
-def refuse_foreign_use(scope: Scope, node: cst.Call, values: Sequence[Value]) -> None:
+def _refuse_foreign_use(scope: Scope, node: cst.Call, values: Sequence[Value]) -> None:
     """Declines to give a model to a function of another package, or to a method of what one has made, which take
     torch's: `thop.profile(model, (x,))`; and to pickle, whose file would be without the weights."""
     if scope.context not in HOST_CONTEXTS or not any(isinstance(value.kind, Model) for value in values):
@@ -79,7 +86,7 @@ _WRITING = ("loguru", "rich", "tqdm", "termcolor", "colorama")
 _PICKLING = ("pickle", "joblib", "dill", "cloudpickle")
 
 
-def refuse_foreign_function(scope: Scope, node: cst.Call, values: Sequence[Value]) -> None:
+def _refuse_foreign_function(scope: Scope, node: cst.Call, values: Sequence[Value]) -> None:
     """Declines to give tensors, in what jit traces, to a function of another package, or to a method of what one has
     made: it works on torch's, or tells somebody their values, which jit does not know."""
     if not scope.under_jit or not any(isinstance(value.kind, Tensor) for value in values):
