@@ -356,6 +356,10 @@ class Parts:
         """The names that show one tensor once a call has been given it and its result has names."""
         raise NotImplementedError
 
+    def handed_through(self, value: Expr) -> set[str]:
+        """The names of whose memory a call may give something back."""
+        raise NotImplementedError
+
     def is_held(self, target: cst.CSTNode) -> bool:
         """Whether an attribute of a module is a variable by now."""
         raise NotImplementedError

@@ -25,7 +25,7 @@ from migrate.lowering.expressions.masked import MaskedSelections
 from migrate.lowering.expressions.passed_on import passed_on
 from migrate.lowering.expressions.scalars import Scalars
 from migrate.lowering.scope import NOWHERE
-from migrate.lowering.statements.other_names import SHARES, VIEWS, may_be_seen, nothing_sees, shown
+from migrate.lowering.statements.other_names import SHARES, VIEWS, held, may_be_seen, nothing_sees, shown
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
@@ -106,7 +106,7 @@ class Binding(Scalars, MaskedSelections):
                 for name, one in zip(names, values, strict=True):  # each name has its own
                     self.share([name.value], one.value)
                 return
-        if may_be_seen(value):
+        if may_be_seen(value) or (isinstance(value, cst.Call) and held(self, value)):
             self.env.shared |= {name for target in targets for name in usage.target_names(target)}
             self.env.shared |= {name for name in usage.loads(value) if isinstance(self.kind_of_name(name), Tensor)}
 

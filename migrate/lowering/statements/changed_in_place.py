@@ -19,6 +19,7 @@ from migrate.lowering.modules.named_rows import NamedRows
 from migrate.lowering.optimizers.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.attributes_in_place import changes_own
+from migrate.lowering.statements.other_names import kept_twice
 from migrate.lowering.updates.leaves import Leaves
 from migrate.rules.rule import Value, power_of_integers
 from migrate.syntax import nodes, suites, usage
@@ -80,6 +81,13 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
         if self.context != "method" or self.facts is None or path.rpartition(".")[0] != "self":
             return False
         return changes_own(suites.suite_of(self.facts.node.body.body), path, self.fresh)
+
+    def own_entry(self, target: Expr) -> None:
+        """Declines to bind an entry or an attribute again where the tensor in it has another name."""
+        if not isinstance(target, cst.Subscript | cst.Attribute) or self.context == "setup":
+            return
+        if not self.is_own(target) and kept_twice(self, target):
+            raise Unsupported("MIG303", f"{nodes.code(target)} is changed in place, and may be seen under another name")
 
     def in_one_subscript(self, target: cst.Subscript) -> cst.Subscript:
         """`x[i, j]` for `x[i][j]`, the same part of a tensor where all that comes before the last index are numbers and
@@ -236,6 +244,8 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
         tensor = isinstance(target.kind, Tensor) or isinstance(value.kind, Tensor)
         if isinstance(target.kind, Tensor):
             self.own(small.target)
+        if tensor:
+            self.own_entry(small.target)
         if tensor:
             value = self.as_array(value)
         if isinstance(small.operator, cst.PowerAssign) and power_of_integers(target.kind, value.kind):

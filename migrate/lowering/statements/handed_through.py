@@ -33,13 +33,16 @@ class HandedThrough(ChangedInputs):
     def seen_through(self, targets: Sequence[cst.CSTNode], value: Expr) -> set[str]:
         """The names that show one tensor once a call has been given it and its result has names; none where nothing
         reads the others any more."""
-        if not isinstance(value, cst.Call) or not value.args or not self._hands_through(value):
-            return set()
         bound = {name for target in targets for name in usage.target_names(target)}
-        given = shown(value.args[0].value)
-        given = {name for name in given if isinstance(self.kind_of_name(name), Tensor)}
+        given = {name for name in self.handed_through(value) if isinstance(self.kind_of_name(name), Tensor)}
         seen = any(name in self.env.shared or (name not in bound and self.live(name)) for name in given)
         return bound | given if seen else set()
+
+    def handed_through(self, value: Expr) -> set[str]:
+        """The names of whose memory a call may give something back."""
+        if not isinstance(value, cst.Call) or not value.args or not self._hands_through(value):
+            return set()
+        return shown(value.args[0].value)
 
     def _hands_through(self, call: cst.Call) -> bool:
         name = self.torch_name(call.func) or nodes.dotted(call.func) or ""

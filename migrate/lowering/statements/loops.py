@@ -9,7 +9,7 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate import layouts
-from migrate.known.kinds import Items, Tensor
+from migrate.known.kinds import Tensor
 from migrate.known.weight_kinds import Parameters, WeightTree
 from migrate.lowering.expressions.elements import loop_kind, taken_apart
 from migrate.lowering.expressions.passed_on import gone_over
@@ -18,6 +18,7 @@ from migrate.lowering.optimizers.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.blocks import NextTurn
 from migrate.lowering.statements.branches import Branches
+from migrate.lowering.statements.other_names import held
 from migrate.lowering.statements.scanned_loops import ScannedLoops
 from migrate.lowering.unit import Environment, stays
 from migrate.lowering.weights.chosen_weights import ChosenWeights
@@ -26,7 +27,7 @@ from migrate.lowering.weights.selections import names_of_pair
 from migrate.lowering.weights.weight_trees import each_of_tree
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
-from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.nodes import Statement
 
 _TRIALS = 2  # how many loops, one in another, may be lowered for what they make known
 
@@ -150,7 +151,7 @@ class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLo
                 self.named_weights[names[-1]] = names[0], known.models[0]
             self.retire(usage.target_names(node.target), None)
             self.define_loop(node.target, node.iter)
-            if isinstance(iterated.kind, Items) and _held(node.iter):
+            if held(self, node.iter):
                 self.env.shared |= set(usage.target_names(node.target))
             return self.converted([node.target])
 
@@ -180,10 +181,3 @@ class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLo
         with self.from_turn_to_turn(), self.then(NextTurn(node.body.body)):
             body = self.loop_body(node.body, list)
         return [*settled, node.with_changes(test=layouts.first(test), body=suites.block_of(node.body, body))]
-
-
-def _held(node: Expr) -> bool:
-    """Whether something else holds what a loop goes through: a list or a dict that has a name, `xs`, `d.values()`."""
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
-        node = node.func.value
-    return nodes.dotted(node) is not None

@@ -7,7 +7,7 @@ from functools import partial
 
 import libcst as cst
 
-from migrate.known.kinds import Kind, Model, Number, Plain, Scaler, Tensor
+from migrate.known.kinds import Host, Kind, Model, Number, Plain, Scaler, Tensor
 from migrate.lowering.scope import Scope
 from migrate.lowering.statements.blocks import NextTurn
 from migrate.syntax import nodes, usage
@@ -19,7 +19,10 @@ VIEWS = frozenset(
     [
         *("view", "reshape", "transpose", "permute", "squeeze", "unsqueeze", "expand", "expand_as", "view_as", "t"),
         *("detach", "chunk", "split", "flatten", "contiguous", "narrow", "select", "swapaxes", "unbind", "diagonal"),
-        *("to", "float", "cpu", "cuda", "numpy"),  # no copy where nothing changes
+        *("ravel", "unflatten", "unfold", "movedim", "moveaxis", "swapdims", "adjoint", "view_as_real", "tensor_split"),
+        *("hsplit", "vsplit", "dsplit", "resolve_conj", "positive", "as_strided"),
+        *("to", "float", "double", "half", "int", "long", "type", "type_as", "cpu", "cuda", "numpy"),  # copy or not
+        *("get", "setdefault"),  # of a dict
     ]
 )
 
@@ -33,7 +36,9 @@ SHARES = frozenset(
 
 _TOLD = ("shape", "dtype", "device", "ndim")  # of a tensor, and none of its memory
 
-_CONTAINERS = frozenset(["list", "tuple", "dict", "max", "min"])
+_CONTAINERS = frozenset(
+    ["list", "tuple", "dict", "max", "min", "next", "iter", "reversed", "enumerate", "zip", "sorted"]
+)
 _MODULES = ("torch", "np", "numpy", "torch.autograd")
 _READING = (
     frozenset(["print", "len", "float", "int", "bool", "str", "repr", "isinstance", "abs", "round"]) | _CONTAINERS
@@ -54,6 +59,64 @@ def may_be_seen(value: Expr) -> bool:
     if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
         return value.func.attr.value in VIEWS and may_be_seen(value.func.value)
     return False
+
+
+def held(scope: Scope, node: Expr) -> bool:
+    """Whether something else holds the elements of a value, `xs`, `d.values()`, `enumerate(x)`, `x.split(1)`: they
+    change with the variables of a loop over it. A loader makes its batches anew."""
+    while isinstance(node, cst.Call):
+        if isinstance(node.func, cst.Name):
+            passed = node.func.value in _CONTAINERS or node.func.value == "tqdm"
+            return passed and any(held(scope, arg.value) for arg in node.args)
+        if not isinstance(node.func, cst.Attribute) or (node.args and node.func.attr.value not in VIEWS):
+            return False
+        node = node.func.value
+    return nodes.dotted(node) is not None and not isinstance(scope.kind_of(node), Host)
+
+
+def kept_twice(scope: Scope, target: Expr) -> bool:
+    """Whether the tensor that a container or an object holds, `d["t"]`, `self.x`, may have another name by what the
+    function, or the class, writes: it is held as something that has one, or something else is bound to it."""
+    entry = isinstance(target, cst.Subscript)
+    holder = nodes.code(target.value if entry else target)
+    body: cst.CSTNode = scope.unit.source.module if scope.facts is None else scope.facts.node.body
+    owner = scope.facts.owner.rpartition(".")[2] if scope.facts is not None and not entry else ""
+    for cls in every(scope.unit.source.module, cst.ClassDef):
+        body = cls if cls.name.value == owner else body
+    inner = (cst.ClassDef,) if isinstance(body, cst.ClassDef) else _SCOPES
+    for bound, value in _links(every(body, cst.Assign, closed=() if owner else inner)):
+        if entry and isinstance(bound, cst.Subscript) and nodes.code(bound.value) == holder and _named(scope, value):
+            return True
+        if nodes.code(bound) == holder and (_holds_named(scope, value) if entry else may_be_seen(value)):
+            return True
+        if not entry and holder in _kept_whole(value):
+            return True
+    return False
+
+
+def _named(scope: Scope, value: Expr) -> bool:
+    """Whether a value, unless it is a number, has a name."""
+    return may_be_seen(value) and not isinstance(scope.kind_of(value), Number | Plain)
+
+
+def _holds_named(scope: Scope, value: Expr) -> bool:
+    """Whether a list, a tuple or a dict is made of what has names, or of one thing several times."""
+    match value:
+        case cst.List(elements=elements) | cst.Tuple(elements=elements) | cst.Dict(elements=elements):
+            return any(_named(scope, each.value) for each in elements)
+        case cst.Call(func=cst.Name(value="dict"), args=args):
+            return any(arg.keyword is not None and _named(scope, arg.value) for arg in args)
+        case cst.BinaryOperation(left=cst.List(elements=elements), operator=cst.Multiply()):
+            return not all(isinstance(scope.kind_of(each.value), Number | Plain) for each in elements)
+        case _:
+            return False
+
+
+def _kept_whole(value: Expr) -> set[str]:
+    """The paths whose values are kept as they are."""
+    if isinstance(value, cst.List | cst.Tuple | cst.Dict | cst.Set):
+        return {path for each in value.elements for path in _kept_whole(each.value)}
+    return {nodes.code(value)}
 
 
 def nothing_sees(scope: Scope, name: str) -> bool:
@@ -81,7 +144,7 @@ def _names(scope: Scope, body: cst.CSTNode, name: str) -> set[str] | None:
     while len(found) > before:
         before = len(found)
         for target, value in links:
-            memory = shown(value)
+            memory = shown(value) | scope.handed_through(value)
             bound = set(usage.target_names(target))
             if not memory or not found & (memory | bound):
                 continue
@@ -97,8 +160,9 @@ def _names(scope: Scope, body: cst.CSTNode, name: str) -> set[str] | None:
     kept = own((cst.AnnAssign, cst.Yield, cst.ListComp, cst.GeneratorExp, cst.DictComp, cst.SetComp))
     if any(found & set(usage.loads(each)) for each in kept):
         return None
-    if any(found & shown(loop.iter) for loop in own(cst.For)):
-        return None
+    for loop in own(cst.For):
+        if found & shown(loop.iter) or (found & set(usage.target_names(loop.target)) and held(scope, loop.iter)):
+            return None
     for call in own(cst.Call):
         if any(found & shown(arg.value) for arg in call.args) and not _only_reads(scope, call):
             return None
