@@ -134,9 +134,11 @@ class Mean:
 
 mean = Mean()
 mean.add(torch.ones(2))
+copy = mean.total.clone()
+copy[copy > 0] = 5.0
 sums = {"a": torch.zeros(2), "b": torch.zeros(2)}
 sums["a"] += torch.ones(2)
-told = rows, mean.total.tolist(), sums["a"].tolist(), sums["b"].tolist()
+told = rows, mean.total.tolist(), copy.tolist(), sums["a"].tolist(), sums["b"].tolist()
 """
 
 

@@ -106,7 +106,10 @@ class Binding(Scalars, MaskedSelections):
                 for name, one in zip(names, values, strict=True):  # each name has its own
                     self.share([name.value], one.value)
                 return
-        if may_be_seen(value) or (isinstance(value, cst.Call) and held(self, value)):
+        picked = (
+            isinstance(value, cst.Call) and isinstance(value.func, cst.Name) and held(self, value)
+        )  # next(iter(xs))
+        if picked or may_be_seen(value):
             self.env.shared |= {name for target in targets for name in usage.target_names(target)}
             self.env.shared |= {name for name in usage.loads(value) if isinstance(self.kind_of_name(name), Tensor)}
 

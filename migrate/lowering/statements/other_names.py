@@ -68,7 +68,7 @@ def held(scope: Scope, node: Expr) -> bool:
         if isinstance(node.func, cst.Name):
             passed = node.func.value in _CONTAINERS or node.func.value == "tqdm"
             return passed and any(held(scope, arg.value) for arg in node.args)
-        if not isinstance(node.func, cst.Attribute) or (node.args and node.func.attr.value not in VIEWS):
+        if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in VIEWS | {"items", "values"}:
             return False
         node = node.func.value
     return nodes.dotted(node) is not None and not isinstance(scope.kind_of(node), Host)
