@@ -290,6 +290,8 @@ class ClassFacts(ByRound):
     given: dict[str, dict[str, set[str]]] = field(default_factory=dict)  # class that makes it -> field -> what it gets
     own_draws: set[str] = field(default_factory=set)  # "dropout", "sample"
     found_own_draws: set[str] = field(default_factory=set)
+    sampling: set[str] = field(default_factory=set)  # methods that draw samples themselves
+    found_sampling: set[str] = field(default_factory=set)
     draws_statically: set[str] = field(default_factory=set)  # static methods that draw
     sown: set[str] = field(default_factory=set)  # attributes that a forward pass keeps for others to look at
     own_stats: bool = False

@@ -433,6 +433,12 @@ class Script(ByRound):
                 found |= self.draws(inner, seen | {cls})
         return found
 
+    def method_draws(self, cls: str, names: set[str]) -> bool:
+        """Whether methods of these names may draw samples, or parts of the module do."""
+        facts = self.classes[cls]
+        inside = {stream for node in self._nodes(cls) for inner in classes_in(node) for stream in self.draws(inner)}
+        return bool(inside - {"dropout"}) or bool(names & (facts.sampling | facts.found_sampling))
+
 
 def classes_in(node: Node) -> list[str]:
     """The user classes in a module tree."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -191,6 +192,17 @@ class Unit:
         files = self.others.values() or [self]
         return "autograd" in self.source.text and not any(_GRADIENTS.search(one.source.text) for one in files)
 
+    @functools.cached_property
+    def methods_alone(self) -> set[str]:
+        """The methods of classes whose names are nothing else here, so that a function may have them."""
+        module = self.source.module
+        methods = [name for cls in every(module, cst.ClassDef) for name in _functions_in(cls)]
+        named = [one.keyword.value for one in every(module, cst.Arg) if one.keyword is not None]
+        named += [one.attr.value for one in every(module, cst.Attribute)]
+        left = Counter(one.value for one in every(module, cst.Name))
+        left.subtract([*methods, *named])
+        return {name for name in methods if not left[name]}
+
     def own(self, wanted: str) -> str:
         """A name for what the output alone has: the wanted one, unless the script uses it."""
         return usage.unused_name(wanted, self.taken)
@@ -261,9 +273,14 @@ class Unit:
             if found.text == text:
                 found.anchor = min(found.anchor, self.anchor)
                 return found.name
-        name = usage.unused_name(wanted, {found.name for found in self.helpers} | self.taken)
+        taken = self.taken - self.methods_alone if wanted in self.methods_alone else self.taken
+        name = usage.unused_name(wanted, {found.name for found in self.helpers} | taken)
         self.helpers.append(Helper(self.anchor, name, make(name), text))
         return name
+
+
+def _functions_in(cls: cst.ClassDef) -> list[str]:
+    return [one.name.value for one in cls.body.body if isinstance(one, cst.FunctionDef)]
 
 
 def known(kind: Kind | None) -> Kind:

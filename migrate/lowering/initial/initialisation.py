@@ -243,7 +243,8 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
             return self.made_of_zeros(place, zeros, method=True) if zeros else None
         given_to = [self.afresh(each) for each in called.given]
         refused = self.not_to_be_taken(place, given_to)
-        if refused or self.moves_on(given_to) or any(map(self.may_be_unset, given_to)):
+        elsewhere = refused or self.moves_on(given_to) or any(map(self.may_be_unset, given_to))
+        if elsewhere and not is_chosen(cls):
             whole = self.weighted_parts(cls) <= self.attributes_used(cls, "forward")
             features = self.example_of_features(cls, self.made_by(place)) if whole else []
             given = nodes.arguments(features) if features else self.methods_of_features(place, self.made_by(place))

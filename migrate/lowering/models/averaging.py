@@ -11,7 +11,7 @@ from migrate.known.facts import Averaged
 from migrate.known.kinds import Function, Model
 from migrate.known.states import BATCH_STATS, COUNT, PARAMS, State
 from migrate.lowering.expressions.arguments import Arguments
-from migrate.lowering.models.models import copy_of
+from migrate.lowering.models.jitted_passes import copy_of
 from migrate.lowering.statements.state import StateAccess
 from migrate.rules.rule import Value, signature
 from migrate.syntax import nodes, suites, usage

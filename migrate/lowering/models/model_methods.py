@@ -13,9 +13,10 @@ from migrate.known.states import PARAMS, State
 from migrate.known.weight_kinds import Parameters, StateDict
 from migrate.lowering.expressions.arguments import argument_names, placed
 from migrate.lowering.expressions.elements import computed
-from migrate.lowering.initial.method_examples import MethodUses
 from migrate.lowering.models.chosen_models import joined_results
+from migrate.lowering.models.jitted_passes import is_traced
 from migrate.lowering.models.models import Models
+from migrate.lowering.models.traceable import Traceable
 from migrate.lowering.modules.fields_alone import reads_fields
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.rules.rule import Value
@@ -25,7 +26,7 @@ from migrate.syntax.nodes import Expr
 _SAME = ("to", "cuda", "cpu", "float", "compile", "requires_grad_", "share_memory")
 
 
-class ModelMethods(Models, MethodUses):
+class ModelMethods(Models, Traceable):
     """Torch's own methods of a model, and the user's."""
 
     def model_method(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
@@ -125,8 +126,15 @@ class ModelMethods(Models, MethodUses):
         else:
             self.record_method(kind, node, method)
         mode = self.mode(kind)
-        applied = self.plain_apply(base.node, kind, mode, args, self.streams(kind, mode, method=True), method)
-        return Value(self.changing_state(kind, mode, applied), computed(facts.result))
+        streams, result = self.streams(kind, mode, method), computed(facts.result)
+        alone = self.region is None and not self.under_jit and not facts.draws and not facts.is_static
+        if alone and all(map(is_traced, values)) and self.may_be_traced(kind.cls, method):
+            args = self.by_position(kind, args, method)
+            if self.script.changes_state(kind.cls, mode):
+                return Value(self.host_training_pass(base.node, kind, mode, args, streams, True, method), result)
+            return Value(self.jitted_pass(base.node, kind, mode, streams, args, method), result)
+        applied = self.plain_apply(base.node, kind, mode, args, streams, method)
+        return Value(self.changing_state(kind, mode, applied), result)
 
     def chosen_method(self, node: cst.Call, base: Value, kind: Model, method: str) -> Value:
         """The same of a model that has one of several classes: each has the method."""
@@ -148,7 +156,7 @@ class ModelMethods(Models, MethodUses):
             func = node.func.with_changes(value=base.node)
             return Value(node.with_changes(func=func, args=args), joined_results(methods))
         self.record_method(kind, node, method)
-        applied = self.plain_apply(base.node, kind, mode, args, self.streams(kind, mode, method=True), method)
+        applied = self.plain_apply(base.node, kind, mode, args, self.streams(kind, mode, method), method)
         return Value(self.changing_state(kind, mode, applied), computed(joined_results(methods)))
 
     def changing_state(self, kind: Model, mode: str, applied: cst.Call) -> Expr:

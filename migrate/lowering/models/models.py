@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.facts import Example, FunctionFacts
-from migrate.known.kinds import Host, Items, Kind, Model, Place, Tensor
+from migrate.known.kinds import Host, Kind, Model, Place, Tensor
 from migrate.known.qualified import options
-from migrate.known.states import BATCH_STATS, MODE, PARAMS, State
+from migrate.known.states import BATCH_STATS, MODE, State
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import placed
 from migrate.lowering.expressions.elements import computed
 from migrate.lowering.host.host_draws import HostDraws
+from migrate.lowering.initial.method_examples import MethodUses
 from migrate.lowering.models.chosen_models import joined_results
-from migrate.lowering.models.models_in_steps import ModelsInSteps
+from migrate.lowering.models.jitted_passes import JittedPasses, Streams, is_traced
 from migrate.lowering.models.needed_inputs import needed_by, needed_of
 from migrate.lowering.models.objects_at_hand import asks_object
-from migrate.lowering.models.precision import Precision
 from migrate.lowering.models.told_modes import ToldModes
-from migrate.lowering.scope import Scope
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, usage
-from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.nodes import Expr
 
 # In training they work with the statistics of the batch, whatever their running ones are.
 _NORMS = {
@@ -33,10 +31,8 @@ _NORMS = {
 }
 _NORMS |= {"SyncBatchNorm"}
 
-Streams = Sequence[tuple[str, Expr]]  # random streams, each with its key
 
-
-class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
+class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
     """Forward passes and methods of models."""
 
     def mode(self, model: Model) -> str:
@@ -51,13 +47,20 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
             return "told"
         return "train" if nodes.is_literal(told, True) else "eval"
 
-    def streams(self, model: Model, mode: str, method: bool = False) -> list[tuple[str, Expr]]:
-        """The random streams that a call needs, each with a key of its own."""
+    def streams(self, model: Model, mode: str, method: str = "") -> list[tuple[str, Expr]]:
+        """The random streams that a call needs, or that of a method, each with a key of its own."""
         wanted = self.script.draws(model.cls)
         names = ["dropout"] if "dropout" in wanted and mode != "eval" else []
-        if "sample" in wanted or (method and "method" in wanted):
-            names.append("sample")
+        if {"sample", "method"} & wanted if method else "sample" in wanted:
+            drawn = not method or any(self._draws(cls, method) for cls in options(model.cls))
+            names += ["sample"] if drawn else []
         return [(name, self.fresh_key()) for name in names]
+
+    def _draws(self, cls: str, method: str) -> bool:
+        """Whether a method may draw samples, itself or in what it calls."""
+        facts = self.script.functions.get(f"{cls}.{method}")
+        inherited = facts is not None and "super" in usage.loads(facts.node.body)
+        return inherited or self.script.method_draws(cls, {method, *self.attributes_used(cls, method)})
 
     def record_example(self, model: Model, args: Sequence[cst.Arg], method: str = "") -> None:
         """Remembers the first call of a model, or of a method that stands for its forward pass: it tells what an
@@ -134,15 +137,14 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
         if self.region is not None:
             return Value(self.traced_apply(kind, mode, placed(node.args, values)), result)
         args = placed(node.args, values)
-        arrays = all(_are_arrays(value.kind) or nodes.is_literal(value.node, None) for value in values)
+        arrays = all(map(is_traced, values))
         streams = self.streams(kind, mode)
         if self.script.changes_state(kind.cls, mode):
             jitted = arrays and not self.under_jit
             return Value(self.host_training_pass(callee.node, kind, mode, args, streams, jitted), result)
         if not arrays or self.under_jit or self.script.weightless(kind.cls):
             return Value(self.plain_apply(callee.node, kind, mode, args, streams), result)
-        name, leading = self.jitted_pass(callee.node, kind, mode, streams)
-        return Value(cst.Call(nodes.name(name), [*nodes.arguments(leading), *args]), result)
+        return Value(self.jitted_pass(callee.node, kind, mode, streams, self.by_position(kind, args)), result)
 
     def drawing_pass(
         self, node: cst.Call, callee: Value, kind: Model, mode: str, values: Sequence[Value], forward: FunctionFacts
@@ -200,6 +202,7 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
         args: Sequence[cst.Arg],
         streams: Streams,
         jitted: bool,
+        method: str = "",
     ) -> Expr:
         """A forward pass outside a training step that changes batch statistics all the same."""
         assert kind.place is not None
@@ -207,9 +210,8 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
             raise Unsupported("MIG401", "batch statistics that change inside a comprehension or a lambda")
         if not jitted:
             return self.mutating_apply(kind.place, self.plain_apply(node, kind, mode, args, streams))
-        name, leading = self.jitted_pass(node, kind, mode, streams)
+        call = self.jitted_pass(node, kind, mode, streams, self.by_position(kind, args, method or "forward"), method)
         output = self.output_name()
-        call = cst.Call(nodes.name(name), [*nodes.arguments(leading), *args])
         stats = self.write(State(BATCH_STATS, kind.place))
         self.before.append(nodes.statement("{output}, {stats} = {call}", output=output, stats=stats, call=call))
         return output
@@ -239,92 +241,6 @@ class Models(ToldModes, Precision, HostDraws, ModelsInSteps):
         function = cst.Attribute(self.applied(node, kind, mode), cst.Name("apply"))
         return cst.Call(function, nodes.extended([cst.Arg(self.variables(kind)), *args], extra))
 
-    def applied(self, node: Expr, kind: Model, mode: str) -> Expr:
-        """The model as it is applied: a copy in its mode, and in the precision in force."""
-        assert kind.place is not None
-        changes: dict[str, Expr] = {} if mode == "eval" else {"training": self.read(State(MODE, kind.place))}
-        if self.precision is not None:
-            self.lowered_class(kind.cls)
-            changes["dtype"] = self.precision
-            if self.region is not None:
-                self.region.constants |= self.constants_of_precision()
-        return copy_of(self, node, kind.cls, changes)
-
-    def shares(self, model: Model) -> bool:
-        """Whether functions reach a model by its name; else it is a static argument of jit, which hashes it."""
-        assert model.place is not None
-        if self.is_global(model.place):
-            return True
-        self.script.hashed.update(options(model.cls))
-        return False
-
-    def jitted_pass(self, node: Expr, kind: Model, mode: str, streams: Streams) -> tuple[str, list[Expr]]:
-        """The jitted forward pass of a model, which also returns the batch statistics that it changes: its name, and
-        the arguments that come before the inputs."""
-        assert kind.place is not None
-        changed = self.precision is not None or mode == "told"
-        shared = not changed and self.shares(kind)
-        if changed:
-            self.script.hashed.update(options(kind.cls))
-            node = self.applied(node, kind, mode if mode == "told" else "eval")
-        model = kind.place.name if shared else "model"
-        applied = nodes.code(copy_of(self, nodes.name(model), kind.cls, _mode_given(mode)))
-        several = shared and len({found.name for found in self.script.places}) > 1
-        wanted = ("eval_step" if mode == "eval" else "forward_pass") + (f"_{model}" if several else "")
-        decorator = "@jax.jit" if shared else '@jax.jit(static_argnames="model")'
-        collections = [PARAMS, *([BATCH_STATS] if self.stats_of(kind) else [])]
-        variables = "{" + ", ".join(f'"{name}": {name}' for name in collections) + "}"
-        drawing = _Drawing(streams)
-        leading = ", ".join([*([] if shared else ["model"]), *collections, *drawing.parameter])
-        if self.script.changes_state(kind.cls, mode):
-            body = (
-                f"    variables = {variables}\n"
-                f'    output, mutated = {applied}.apply(variables, *inputs{drawing.keyword}, mutable=["batch_stats"])\n'
-                f'    return output, mutated["batch_stats"]\n'
-            )
-        else:
-            body = f"    return {applied}.apply({variables}, *inputs{drawing.keyword})\n"
-
-        def make(name: str) -> list[Statement]:
-            return list(cst.parse_module(f"{decorator}\ndef {name}({leading}, *inputs):\n{body}").body)
-
-        name = self.unit.helper(wanted, make, f"{decorator} {leading} {body}")
-        states = [self.read(State(what, kind.place)) for what in collections]
-        return name, [*([] if shared else [node]), *states, *drawing.given]
-
-
-@dataclass(frozen=True)
-class _Drawing:
-    """How a jitted forward pass is given the keys of its random streams: one as `key`, several in a dict."""
-
-    streams: Streams
-
-    @property
-    def parameter(self) -> list[str]:
-        return [("key" if len(self.streams) == 1 else "rngs")] if self.streams else []
-
-    @property
-    def keyword(self) -> str:
-        if len(self.streams) != 1:
-            return ", rngs=rngs" if self.streams else ""
-        return f', rngs={{"{self.streams[0][0]}": key}}'
-
-    @property
-    def given(self) -> list[Expr]:
-        if len(self.streams) == 1:
-            return [self.streams[0][1]]
-        return [nodes.dict_of(self.streams)] if self.streams else []
-
-
-def copy_of(scope: Scope, node: Expr, cls: str, settings: Mapping[str, Expr]) -> Expr:
-    """A copy of a model with other settings. What its classes make follows its mode; parts are told theirs."""
-    inside = scope.script.with_submodules(cls)
-    others = dict(settings)
-    if "training" in others and any(scope.script.classes[name].holds_parts for name in inside):
-        scope.unit.use_snippet("in_mode")
-        node = nodes.call("in_mode", node, others.pop("training"))
-    return nodes.call(cst.Attribute(node, cst.Name("clone")), **others) if others else node
-
 
 def _first_given(args: Sequence[cst.Arg], count: int) -> list[Expr]:
     """The first arguments of a call; what unpacks a tuple, as `*inputs` does, gives as many as are left."""
@@ -348,18 +264,6 @@ def _takes(forward: FunctionFacts, args: Sequence[cst.Arg]) -> bool:
     free = {*named, *(p.name.value for p in params.kwonly_params)}
     left = set(needed_by(forward.node)) & set(named)
     return len(args) - len(given) < len(params.params) and set(given) <= free and left <= set(given)
-
-
-def _are_arrays(kind: Kind) -> bool:
-    """Whether jit takes a value as it is: a tensor, or a tuple of tensors such as the state of an LSTM."""
-    if isinstance(kind, Items) and kind.type == "tuple" and kind.items:
-        return all(_are_arrays(item) for item in kind.items)
-    return isinstance(kind, Tensor)
-
-
-def _mode_given(mode: str) -> dict[str, Expr]:
-    """What is set of a model that is applied in a mode."""
-    return {"training": nodes.name("True")} if mode == "train" else {}
 
 
 def _mutable(applied: cst.Call) -> cst.Call:

@@ -73,6 +73,7 @@ class Inheritance(Arguments):
         facts.own_trains |= base.own_trains
         facts.own_stats |= base.own_stats
         facts.found_own_draws |= base.own_draws
+        facts.found_sampling |= base.sampling
         facts.host_methods |= base.host_methods - set(own)
         for qualname, function in list(self.script.functions.items()):
             cls, _, method = qualname.rpartition(".")

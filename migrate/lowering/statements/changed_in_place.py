@@ -19,6 +19,7 @@ from migrate.lowering.modules.named_rows import NamedRows
 from migrate.lowering.optimizers.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.attributes_in_place import changes_own
+from migrate.lowering.statements.donated import is_alone
 from migrate.lowering.statements.other_names import kept_twice
 from migrate.lowering.updates.leaves import Leaves
 from migrate.rules.rule import Value, power_of_integers
@@ -72,8 +73,20 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
             value, small.value, self.rank_of_part(target, base)
         ):  # torch leaves out leading axes of one element
             place = place.with_changes(slice=[_NEW_AXIS, *lowered.slice])
-        made = nodes.call(cst.Attribute(place, cst.Name("set")), layouts.first(self.as_array(value)))
+        given = layouts.first(self.as_array(value))
+        if self.may_be_donated(target):
+            self.unit.use_snippet("set_part")
+            made = nodes.call("set_part", layouts.first(base), _index_of(place), given)
+        else:
+            made = nodes.call(cst.Attribute(place, cst.Name("set")), given)
         return self.bound_again(line, target, made)
+
+    def may_be_donated(self, target: cst.Subscript) -> bool:
+        """Whether a place by numbers is set in a loop on the host, of a tensor whose memory is nothing else's."""
+        on_host = self.context in HOST_CONTEXTS and self.region is None and not self.under_jit and self.loops
+        indices = _indices(target)
+        numbers = len(indices) == len(target.slice) and all(isinstance(self.expr(i).kind, Number) for i in indices)
+        return bool(on_host and numbers) and isinstance(target.value, cst.Name) and is_alone(self, target.value.value)
 
     def is_own(self, node: Expr) -> bool:
         """Whether a tensor that an object keeps is seen by nothing else where a method changes it."""
@@ -313,6 +326,12 @@ def _adds_an_axis(call: cst.Call) -> bool:
 
 def _indices(target: cst.Subscript) -> list[Expr]:
     return [element.slice.value for element in target.slice if isinstance(element.slice, cst.Index)]
+
+
+def _index_of(place: cst.Subscript) -> Expr:
+    """What stands in the brackets of `x.at[i, j]`."""
+    parts = [one.slice.value for one in place.slice if isinstance(one.slice, cst.Index)]
+    return parts[0] if len(parts) == 1 else nodes.tuple_of(parts)
 
 
 def _distinct(target: cst.Subscript, indices: list[Value]) -> bool:

@@ -34,7 +34,7 @@ SHARES = frozenset(
     ]
 )
 
-_TOLD = ("shape", "dtype", "device", "ndim")  # of a tensor, and none of its memory
+TOLD = ("shape", "dtype", "device", "ndim")  # of a tensor, and none of its memory
 
 _CONTAINERS = frozenset(
     ["list", "tuple", "dict", "max", "min", "next", "iter", "reversed", "enumerate", "zip", "sorted"]
@@ -49,7 +49,7 @@ def may_be_seen(value: Expr) -> bool:
     """Whether a value is, in torch, the memory of something that has a name already."""
     if isinstance(value, cst.Name | cst.Attribute | cst.Subscript):
         whole = value.value if isinstance(value, cst.Subscript) else value
-        return not isinstance(whole, cst.Attribute) or whole.attr.value not in _TOLD
+        return not isinstance(whole, cst.Attribute) or whole.attr.value not in TOLD
     if isinstance(value, cst.List | cst.Tuple | cst.Dict):
         return any(may_be_seen(element.value) for element in value.elements)
     if isinstance(value, cst.IfExp):

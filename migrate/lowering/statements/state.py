@@ -352,6 +352,7 @@ class StateAccess(Detached, ChosenModels, LookedAt):
             facts = self.script.classes[self.cls]
             method = self.scope.rpartition(".")[2]
             facts.found_own_draws.add("sample" if method in facts.reached else "method")
+            facts.found_sampling.add(method)
             if self.facts is not None and self.facts.is_static:
                 facts.draws_statically.add(method)
             return nodes.expression('self.make_rng("sample")')

@@ -90,6 +90,12 @@ def clip_grad_norm(grads, max_norm):
     return jax.tree.map(lambda g: g * scale, grads), norm
 
 
+@jax.jit(donate_argnames="x")
+def set_part(x, index, value):
+    """torch's `x[index] = value`, in the memory of x, which is gone then; `x.at[index]` alone makes a copy of all."""
+    return x.at[index].set(value)
+
+
 class Agent(nn.Module):
     inputs: int
     actions: int
@@ -119,6 +125,16 @@ class Agent(nn.Module):
         if action is None:
             action = probs.sample(self.make_rng("sample"))
         return action, probs.log_prob(action), probs.entropy(), self.critic(x)
+
+
+@jax.jit
+def get_action_and_value(params, key, *inputs):
+    return agent.apply({"params": params}, *inputs, method="get_action_and_value", rngs={"sample": key})
+
+
+@jax.jit
+def get_value(params, *inputs):
+    return agent.apply({"params": params}, *inputs, method="get_value")
 
 
 @jax.jit(donate_argnames=("params", "opt_state"))
@@ -180,24 +196,19 @@ if __name__ == "__main__":
 
     for iteration in range(3):
         for step in range(0, args.num_steps):
-            obs = obs.at[step].set(next_obs)
-            dones = dones.at[step].set(next_done)
+            obs = set_part(obs, step, next_obs)
+            dones = set_part(dones, step, next_done)
             key, subkey = jax.random.split(key)
-            action, logprob, _, value = agent.apply(
-                {"params": params}, next_obs, method="get_action_and_value", rngs={"sample": subkey}
-            )
-            values = values.at[step].set(value.reshape(-1))
+            action, logprob, _, value = get_action_and_value(params, subkey, next_obs)
+            values = set_part(values, step, value.reshape(-1))
             actions = actions.at[step].set(action)
-            logprobs = logprobs.at[step].set(logprob)
+            logprobs = set_part(logprobs, step, logprob)
             next_obs, reward, next_done = envs.step(np.asarray(action))
-            rewards = rewards.at[step].set(jnp.array(reward).reshape(-1))
+            rewards = set_part(rewards, step, jnp.array(reward).reshape(-1))
             next_obs, next_done = array_or_zeros(next_obs, jnp.float32), array_or_zeros(next_done, jnp.float32)
 
         # bootstrap value if not done
-        key, subkey = jax.random.split(key)
-        next_value = agent.apply({"params": params}, next_obs, method="get_value", rngs={"sample": subkey}).reshape(
-            1, -1
-        )
+        next_value = get_value(params, next_obs).reshape(1, -1)
         advantages = jnp.zeros_like(rewards)
         lastgaelam = 0
         for t in reversed(range(args.num_steps)):
@@ -209,7 +220,7 @@ if __name__ == "__main__":
                 nextvalues = values[t + 1]
             delta = rewards[t] + args.gamma * nextvalues * nextnonterminal - values[t]
             lastgaelam = delta + args.gamma * args.gae_lambda * nextnonterminal * lastgaelam
-            advantages = advantages.at[None, t].set(lastgaelam)
+            advantages = set_part(advantages, (None, t), lastgaelam)
         returns = advantages + values
 
         # flatten the batch

@@ -194,6 +194,11 @@ rb = ReplayBuffer()
 obs = env.reset()
 
 
+@jax.jit
+def actor_get_action(params, key, *inputs):
+    return actor.apply({"params": params}, *inputs, method="get_action", rngs={"sample": key})
+
+
 @jax.jit(donate_argnames=("qf1_params", "qf2_params", "q_optimizer_state"))
 def train_step_q(
     actor_params,
@@ -274,12 +279,7 @@ def train_step_alpha(actor_params, log_alpha, alpha_optimizer_state, observation
 
 for step in range(24):
     key, subkey = jax.random.split(key)
-    actions, _ = actor.apply(
-        {"params": actor_params},
-        array_or_zeros(obs, jnp.float32),
-        method="get_action",
-        rngs={"sample": subkey},
-    )
+    actions, _ = actor_get_action(actor_params, subkey, array_or_zeros(obs, jnp.float32))
     key, subkey = jax.random.split(key)
     actions += (actor.scale * 0.1) * jax.random.normal(subkey, (actor.scale * 0.1).shape)
     actions = np.asarray(actions).clip(env.action_space.low, env.action_space.high)

@@ -35,6 +35,11 @@ def eval_step(model, params, *inputs):
     return model.apply({"params": params}, *inputs)
 
 
+@jax.jit(static_argnames="model")
+def best(model, params, *inputs):
+    return model.apply({"params": params}, *inputs, method="best")
+
+
 def array_or_zeros(x, dtype):
     """What `FloatTensor(x)` and its like are in torch: the values of x; where x is a whole number, so many zeros."""
     return jnp.zeros(x, dtype) if isinstance(x, int | np.integer) else jnp.asarray(x, dtype)
@@ -96,18 +101,14 @@ class Qnet(nn.Module):
         """How often a state is halved until its best action is another one."""
         x, turns = jnp.asarray(state)[None], 0
         while turns < most:
-            if self.apply({"params": params}, x, method="best") == action:
+            if best(self, params, x) == action:
                 break
             x, turns = x / 2, turns + 1
         return turns, nn.relu(self.bind({"params": params}).fc1(x)).mean().item()
 
     def explore(self, params, state):
         # as often as not
-        return (
-            self.act(params, state, 0.5)
-            if self.apply({"params": params}, jnp.asarray(state)[None], method="best").item()
-            else 0
-        )
+        return self.act(params, state, 0.5) if best(self, params, jnp.asarray(state)[None]).item() else 0
 
 
 @jax.jit(static_argnames=("q_target", "q", "optimizer"), donate_argnames=("q_params", "opt_state"))

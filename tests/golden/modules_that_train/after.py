@@ -164,6 +164,11 @@ class ActorCritic:
         return loss.item()
 
 
+@jax.jit(static_argnames="model")
+def pi(model, params, *inputs):
+    return model.apply({"params": params}, *inputs, method="pi")
+
+
 def main():
     key = jax.random.key(0)
     env = Walk(0)
@@ -175,11 +180,7 @@ def main():
             for _ in range(5):
                 key, subkey = jax.random.split(key)
                 action = (
-                    Categorical.from_probs(
-                        model.net.apply({"params": model.params}, jnp.asarray(s), method="pi")
-                    )
-                    .sample(subkey)
-                    .item()
+                    Categorical.from_probs(pi(model.net, model.params, jnp.asarray(s))).sample(subkey).item()
                 )
                 s_prime, r, done = env.step(action)
                 model.put_data((s, action, r, s_prime, done))

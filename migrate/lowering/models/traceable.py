@@ -1,0 +1,87 @@
+"""Methods of modules that jit can trace as they stand: they compute with arrays, and do nothing else."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import Distribution, Items, Kind, Number, Plain, Tensor, TorchName
+from migrate.lowering.expressions.binding import Binding
+from migrate.rules.rule import RULES
+from migrate.syntax import nodes, usage
+from migrate.syntax.walking import every
+
+_STATEMENTS = cst.SimpleStatementLine | cst.If | cst.With
+_SMALL = cst.Assign | cst.AnnAssign | cst.AugAssign | cst.Return | cst.Expr | cst.Pass
+_ON_HOST = frozenset(["item", "tolist", "numpy", "backward"])
+_OF_DISTRIBUTIONS = frozenset(["sample", "rsample", "log_prob", "entropy"])
+_LITERALS = {"None", "True", "False"}
+_DECORATORS = frozenset(["torch.no_grad", "torch.inference_mode"])
+
+
+class Traceable(Binding):
+    """Whether a method may be called under jit."""
+
+    def may_be_traced(self, cls: str, method: str, asked: frozenset[str] = frozenset()) -> bool:
+        """Whether a method of a module computes with arrays alone, itself and in the methods that it calls: without
+        loops, branches on values, numbers of tensors, and what Python alone sees."""
+        facts = self.script.functions.get(f"{cls}.{method}")
+        if facts is None or method in asked:
+            return False
+        if facts.traced and gives_arrays(facts.result):
+            return True  # it is converted for that
+        if not (gives_arrays(facts.result, or_unknown=True) and facts.decorators <= _DECORATORS):
+            return False
+        body, inner = facts.node.body, self.in_file_of(cls)
+        read = {name: inner.kind_of_name(name) for name in set(usage.loads(body)) - facts.own_names - _LITERALS}
+        settled = [
+            isinstance(kind, TorchName) or (isinstance(kind, Number | Plain) and name in inner.unit.constants)
+            for name, kind in read.items()
+        ]
+        if not _is_plain(body) or not all(settled):
+            return False
+        return all(self._call_is_plain(inner, call, cls, facts, asked | {method}) for call in usage.calls(body))
+
+    def _call_is_plain(
+        self, scope: Binding, call: cst.Call, cls: str, facts: FunctionFacts, asked: frozenset[str]
+    ) -> bool:
+        path = nodes.dotted(call.func) or ""
+        if scope.torch_name(call.func) is not None:
+            return True
+        if not isinstance(call.func, cst.Attribute):
+            return False
+        own, _, name = path.partition(".")
+        if own == facts.parameter_names[0] and "." not in name:
+            return name in self.script.classes[cls].children or self.may_be_traced(cls, name, asked)
+        method = call.func.attr.value
+        return method not in _ON_HOST and (f"Tensor.{method}" in RULES or method in _OF_DISTRIBUTIONS)
+
+
+def _is_plain(body: cst.BaseSuite) -> bool:
+    """Whether a function binds names and returns, by way of whether it was given something."""
+    lines = [line for block in every(body, cst.IndentedBlock) for line in block.body]
+    small = [each for line in lines if isinstance(line, cst.SimpleStatementLine) for each in line.body]
+    bound = [one.target for each in small if isinstance(each, cst.Assign) for one in each.targets]
+    return (
+        isinstance(body, cst.IndentedBlock)
+        and all(isinstance(line, _STATEMENTS) for line in lines)
+        and all(isinstance(each, _SMALL) for each in small)
+        and not any(isinstance(each, cst.Attribute) for each in bound)
+        and all(_is_about_none(one.test) for one in every(body, (cst.If, cst.IfExp)))
+    )
+
+
+def _is_about_none(test: cst.BaseExpression) -> bool:
+    """`x is None`, `x is not None`: jit has another program for it."""
+    match test:
+        case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.Is() | cst.IsNot(), comparator=of)]):
+            return nodes.is_literal(of, None)
+        case _:
+            return False
+
+
+def gives_arrays(kind: Kind, or_unknown: bool = False) -> bool:
+    """Whether jit gives back a result as it is. `or_unknown`: what is not known is none but arrays, and None."""
+    if isinstance(kind, Items):
+        return bool(kind.items) and all(gives_arrays(item, or_unknown) for item in kind.items or ())
+    return isinstance(kind, Tensor | Distribution) or (or_unknown and type(kind) is Kind)
