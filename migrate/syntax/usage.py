@@ -366,7 +366,21 @@ def _access(statement: cst.CSTNode, name: str) -> str:
         if any(name in loads(item) for item in statement.items):
             return "load"
         return first_access(statement.body.body, name)
+    if isinstance(statement, cst.Try):
+        blocks = [*statement.handlers, statement.orelse, statement.finalbody]
+        others = [first_access(block.body.body, name) for block in blocks if block is not None]
+        inside = first_access(statement.body.body, name)
+        if "load" in (inside, *others):
+            return "load"
+        return inside if only_fails(statement) else ""
     return "load" if name in loads(statement) else ""
+
+
+def only_fails(block: cst.Try) -> bool:
+    """Whether what follows a `try` runs only where nothing was raised in it."""
+    ends = [one.body.body[-1] for one in block.handlers]
+    raised = all(isinstance(end, cst.SimpleStatementLine) and isinstance(end.body[-1], cst.Raise) for end in ends)
+    return raised and block.finalbody is None
 
 
 # Ways to reach attributes that do not write their names.

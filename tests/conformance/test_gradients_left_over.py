@@ -51,3 +51,59 @@ for it in range(3):
 def test_they_are_there_before_the_first_step() -> None:
     theirs, ours = rewritten.both(SCRIPT)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
+
+
+PHASES = """import torch
+import torch.nn as nn
+
+net = nn.Linear(3, 1)
+for p in net.parameters():
+    nn.init.constant_(p, 0.3)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+losses = []
+
+
+def steps():
+    for i in range(2):
+        loss = net(torch.ones(2, 3) * (i + 1)).pow(2).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        losses.append(loss.item())
+
+
+def sums():
+    for i in range(4):
+        loss = net(torch.ones(2, 3) * (i - 1.5)).pow(2).mean() / 2
+        loss.backward()
+        if (i + 1) % 2 == 0:
+            opt.step()
+            opt.zero_grad()
+        losses.append(loss.item())
+
+
+for phase in range(2):
+    steps()
+    sums()
+"""
+
+
+def test_what_a_step_leaves_is_added_to() -> None:
+    for text in (PHASES, _inlined(PHASES)):
+        theirs, ours = rewritten.both(text)
+        np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)  # float32 over twelve steps
+
+
+def test_what_is_cleared_first_is_not_given_back() -> None:
+    cleared = PHASES.replace("def sums():\n", "def sums():\n    opt.zero_grad()\n")
+    text = rewritten.clean(_inlined(cleared)).text
+    assert 'metrics["grads"]' in rewritten.clean(_inlined(PHASES)).text and 'metrics["grads"]' not in text
+    theirs, ours = rewritten.both(_inlined(cleared))
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
+
+
+def _inlined(text: str) -> str:
+    """The same without functions."""
+    head, steps, sums, loop = text.split("\n\n\n")
+    bodies = (each.partition("\n")[2] for each in (steps, sums))
+    return "\n\n\n".join([head, loop.partition("\n")[0] + "\n" + "\n".join(bodies) + "\n"])

@@ -91,10 +91,10 @@ class Binding(Scalars, MaskedSelections):
             merge(self.bound_attributes, f"self.{target.attr.value}", kind)
 
     def bind_again(self, name: cst.Name, kind: Kind, layout: str, value: Expr) -> None:
-        """Binds a name to what it was, `x = x.contiguous()`: other names of that stay, but of a copy on a device, or of
-        a tensor that is trained, whose lists are known."""
+        """Binds a name to what it was, `x = x.contiguous()`: other names of that stay, but of a copy, or of a tensor
+        that is trained, whose lists are known."""
         seen = name.value in self.env.shared and _MOVING.isdisjoint(usage.attributes(value))
-        seen = seen and not isinstance(kind, Leaf)
+        seen = seen and not isinstance(kind, Leaf) and not self.fresh(value)
         self.bind(name, kind, layout)
         self.env.shared |= {name.value} if seen else set()
 

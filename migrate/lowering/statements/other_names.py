@@ -7,9 +7,10 @@ from functools import partial
 
 import libcst as cst
 
-from migrate.known.kinds import Host, Kind, Model, Number, Plain, Scaler, Tensor
+from migrate.known.kinds import Function, Host, Kind, Model, Number, Plain, Scaler, Tensor
 from migrate.lowering.scope import Scope
 from migrate.lowering.statements.blocks import NextTurn
+from migrate.rules.rule import RULES
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
@@ -123,7 +124,8 @@ def nothing_sees(scope: Scope, name: str) -> bool:
     """Whether a variable alone shows a tensor from here on: its other names are bound again before they are read, and
     nothing else keeps it."""
     body = scope.unit.source.module if scope.facts is None else scope.facts.node.body
-    if scope.context in ("forward", "setup") or any(every(body, (cst.Try, cst.Global))):
+    goes_on = any(not usage.only_fails(one) for one in every(body, cst.Try))  # after some of a block
+    if goes_on or scope.context in ("forward", "setup") or any(every(body, cst.Global)):
         return False
     others = _names(scope, body, name) if name in scope.reads else None  # not in the head of a block
     if others is None or (others - {name}) & set(scope.reads):
@@ -207,14 +209,45 @@ def shown(value: Expr) -> set[str]:
 
 
 def _only_reads(scope: Scope, call: cst.Call) -> bool:
-    """Whether what is called surely keeps nothing that it is given: torch, numpy, a model, Python itself."""
+    """Whether what is called surely keeps nothing that it is given: torch, numpy, a model, Python itself, a function
+    that only computes."""
     root = nodes.root(call.func)
     name = root.value if isinstance(root, cst.Name) else ""
     kind: Kind = scope.kind_of(call.func.value) if isinstance(call.func, cst.Attribute) else scope.kind_of(call.func)
     path = scope.torch_name(call.func) or ""
     function = path.startswith("torch.nn.functional.") or (path.count(".") == 1 and path[6:7].islower())
     known = function or name in ("np", "numpy", "math") or (isinstance(call.func, cst.Name) and name in _READING)
-    return known or isinstance(kind, Tensor | Model | Scaler)
+    own = scope.script.functions.get(kind.name) if isinstance(kind, Function) else None
+    return (
+        known
+        or isinstance(kind, Tensor | Model | Scaler)
+        or (isinstance(call.func, cst.Attribute) and _is_of_model(scope, call.func.value))
+        or (own is not None and _only_computes(scope, own.node))
+    )
+
+
+def _is_of_model(scope: Scope, node: Expr) -> bool:
+    """`model(x)`, whose methods are those of tensors, or of what holds some."""
+    return isinstance(node, cst.Call) and isinstance(scope.kind_of(node.func), Model)
+
+
+def _only_computes(scope: Scope, function: cst.FunctionDef) -> bool:
+    """Whether a function binds names of its own and calls torch, methods of tensors and Python."""
+    bound = [each.target for one in every(function.body, cst.Assign) for each in one.targets]
+    closed = not any(every(function.body, (cst.Global, cst.Nonlocal, cst.Yield, cst.FunctionDef, cst.Lambda)))
+    return (
+        closed
+        and not any(next(every(target, (cst.Attribute, cst.Subscript)), None) for target in bound)
+        and all(_computes(scope, call) for call in usage.calls(function.body))
+    )
+
+
+def _computes(scope: Scope, call: cst.Call) -> bool:
+    if scope.torch_name(call.func) is not None:
+        return True
+    if isinstance(call.func, cst.Attribute):
+        return f"Tensor.{call.func.attr.value}" in RULES
+    return isinstance(call.func, cst.Name) and call.func.value in _READING
 
 
 def _read(following: Sequence[Sequence[cst.CSTNode]], name: str) -> bool:

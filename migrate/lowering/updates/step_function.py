@@ -22,6 +22,7 @@ from migrate.lowering.updates.clipping import Clipping
 from migrate.lowering.updates.gradients import Gradients
 from migrate.lowering.updates.loss_function import TracedLoss
 from migrate.lowering.updates.micro_scan import gathered, scanned, with_elements
+from migrate.lowering.updates.missing_gradients import MissingGradients
 from migrate.lowering.updates.region import Clip, ClipCall, Region, Tracing
 from migrate.lowering.updates.step_inputs import Step, StepInputs
 from migrate.syntax import nodes, suites, usage
@@ -36,7 +37,7 @@ class Called:
     taken: list[list[Statement]]
 
 
-class StepFunctions(StepInputs, Clipping):
+class StepFunctions(StepInputs, Clipping, MissingGradients):
     """Assembling step functions."""
 
     def lower_region(self, region: Region) -> list[Statement]:
@@ -129,10 +130,12 @@ class StepFunctions(StepInputs, Clipping):
                 metrics.append((bound, nodes.name(bound)))
                 taken[-1][bound] = bound
         for state in gradients.stepped:
-            if self.root(state.place) in self.script.inspected:  # the script reads them after the step
+            later = self.left_for_later(self.root(state.place))
+            if later or self.root(state.place) in self.script.inspected:  # the script reads them after the step
                 key = self.metric_name(gradients.names[state], gradients.names[state], dict(metrics))
                 metrics.append((key, nodes.name(gradients.names[state])))
-                taken[-1][self.state_name(State(GRADS, state.place))] = key
+                kept = State(GRADS, state.place)
+                taken[-1][nodes.code(self.write(kept)) if later else self.state_name(kept)] = key
         states = [*tracing.states, *(State(OPT_STATE, kind.place) for kind in optimizers), *gradients.waiting]
         trained = [*(place for kind in optimizers for place in kind.models), *(one.place for one in gradients.waiting)]
         states += self.frozen_states(trained)
