@@ -81,7 +81,8 @@ for turn in range(3):
     for i in range(4):
         rows[i] = torch.full((2,), float(i + turn)).reshape(1, -1)
         rows[i, 1] = -1
-        table[-i] = i
+        rows[i, 0] = rows[i].sum()
+        table[-i] = torch.tensor(i)
     flat = rows.reshape(-1)
     kept.append(flat.sum().item())
     heads.append((flat + table.view(-1)).tolist())
@@ -114,3 +115,42 @@ def test_a_tensor_that_jax_may_give_back_itself_keeps_its_memory(copy: str) -> N
         return
     theirs, ours = rewritten.both(text)
     assert [one.tolist() for one in theirs["kept"]] == [one.tolist() for one in ours["kept"]]
+
+
+SHAPES = """import torch, torch.nn as nn
+from collections import namedtuple
+B = namedtuple("B", "obs actions extra")
+class Buf:
+    def sample(self, n):
+        return B(torch.ones(n, 3), torch.ones(n, 2), torch.ones(n, 2))
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(3, 2)
+        self.register_buffer("scale", torch.tensor(2.0))
+    def forward(self, x):
+        return self.a(x) * self.scale
+rb = Buf()
+net = Net()
+target = Net()
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+losses = []
+for i in range(3):
+    data = rb.sample(4)
+    with torch.no_grad():
+        noise = (torch.rand_like(data.actions) * 0.1).clamp(-1, 1) * target.scale + target(data.obs)
+        more = torch.randn_like(data.extra) * target.scale
+    loss = ((net(data.obs) + noise + more - data.actions) ** 2).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    losses.append(loss.item())
+"""
+
+
+def test_shapes_of_what_objects_hold_are_known_to_jit() -> None:
+    """Of what the step is given itself they are its shape; else they are a static argument."""
+    text = rewritten.clean(SHAPES).text
+    assert "actions.shape)" in text and 'static_argnames="shape"' in text
+    losses = rewritten.executed(text)["losses"]
+    assert len(losses) == 3 and all(np.isfinite(losses))

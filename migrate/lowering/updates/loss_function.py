@@ -29,6 +29,7 @@ from migrate.lowering.updates.merging import merged_outputs
 from migrate.lowering.updates.region import Part, Region, Tracing
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ class LossFunctions(Models):
         arguments. The names come with the attributes that they stand for, and what those are; `others` has those that
         the step takes already."""
         stored = set(usage.stores(body))
-        lift = _Lift(self, {*usage.loads([*body, loss]), *stored}, others, stored - {"self"})
+        lift = _Lift(self, {*usage.loads([*body, loss]), *stored}, others, stored - {"self"}, _arrays([*body, loss]))
         made = [nodes.visited(statement, lift) for statement in body]
         return made, nodes.visited(loss, lift), lift.found
 
@@ -234,9 +235,10 @@ class _Lift(cst.CSTTransformer):
         taken: AbstractSet[str],
         others: Mapping[str, tuple[Expr, Kind]],
         bound: AbstractSet[str],
+        arrays: AbstractSet[str],
     ) -> None:
         super().__init__()
-        self.scope, self.taken, self.others, self.bound = scope, taken, others, bound
+        self.scope, self.taken, self.others, self.bound, self.arrays = scope, taken, others, bound, arrays
         self.found: dict[str, tuple[Expr, Kind]] = {}
         self.functions: list[cst.CSTNode] = []
 
@@ -267,6 +269,9 @@ class _Lift(cst.CSTTransformer):
                 return updated_node
         elif called or not (moves(self.scope, text) or self.stays_outside(head)):
             return updated_node
+        whole, _, told = text.rpartition(".")
+        if told == "shape" and whole in self.arrays:
+            return updated_node  # of what the step is given itself
         name = self.name_for(text)
         self.found[name] = (original_node, self.scope.kind_of_name(text))
         return nodes.name(name)
@@ -285,6 +290,13 @@ class _Lift(cst.CSTTransformer):
             if name not in known and name not in self.taken:
                 return name
         raise Unsupported("MIG401", f"the loss reads {path}, and others of such names")
+
+
+def _arrays(read: Sequence[cst.CSTNode]) -> set[str]:
+    """The attributes of objects, `data.actions`, that are read for more than their shapes."""
+    attributes = [node for one in read for node in every(one, cst.Attribute)]
+    asked = {id(node.value) for node in attributes if node.attr.value == "shape"}
+    return {path for node in attributes if id(node) not in asked and (path := nodes.dotted(node)) is not None}
 
 
 def _after(parts: Sequence[Part], part: Part) -> list[cst.CSTNode]:

@@ -96,8 +96,8 @@ class StepInputs(LossFunctions):
             if name in step.lifted:
                 node, kind = step.lifted[name]
                 static = isinstance(kind, Loss | Function | Operation | Model) or kind == Plain("str")
-                static = static or name in step.constants or name in called_there
                 path = nodes.dotted(node) or name
+                static = static or name in step.constants or name in called_there or path.endswith(".shape")
                 if not static and not isinstance(kind, Tensor | Host) and self._decides(step, name, path):
                     static = True
                     self.tell_of_values(path)
