@@ -74,7 +74,7 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
         ):  # torch leaves out leading axes of one element
             place = place.with_changes(slice=[_NEW_AXIS, *lowered.slice])
         given = layouts.first(self.as_array(value))
-        if not one and self.may_be_donated(target):  # one number is soon set
+        if isinstance(value.kind, Tensor) and self.may_be_donated(target):
             self.unit.use_snippet("set_part")
             made = nodes.call("set_part", layouts.first(base), _index_of(place), given)
         else:
