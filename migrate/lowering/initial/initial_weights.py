@@ -185,6 +185,7 @@ class InitialWeights(TestsOfParts, HandedDown):
         tests = [test for test in self.conditions if not any(test is one for one in made_under)]
         tests = [one for test in tests for one in parts_of(test) if not self.asks_for_part(one, written, is_it)]
         switch = self.field_behind(tests) or self.setting_behind(tests) or self.settled_field(tests)
+        switch = switch or self.given_behind(tests)
         if tests and (not switch or way.through):
             raise Unsupported("MIG204", f"`{nodes.code(node)}` depends on `{nodes.code(tests[-1])}`")
         several = any(self.script.times_made(inner) > 1 for inner in self.crossed(way))
@@ -232,7 +233,7 @@ class InitialWeights(TestsOfParts, HandedDown):
             return [nodes.statement(f"self.{name} = {{v}}", v=self.array(value).node)]
         made = self.starting_value(facts, name, value) if name in facts.parameters else None
         way = Way(facts, "self", UNKNOWN)
-        if ("." in name or not path) and not self.conditions:
+        if "." in name or not path:
             way, path = self.weight_path(target)
             moves = moves_of(way, path)
             plain = way.owner is facts and path in facts.askable and all(isinstance(one, Permute) for one in moves)
@@ -394,6 +395,15 @@ class InitialWeights(TestsOfParts, HandedDown):
         """The same, or the path of what a field holds: "config.tie_word_embeddings"."""
         path, facts = self._path_behind(tests), self.script.classes[self.cls]
         return path if path.partition(".")[0] in set(facts.fields) - facts.rebinds else ""
+
+    def given_behind(self, tests: Sequence[Expr]) -> str:
+        """The same of whether a field is there: "table is not None"."""
+        match tests:
+            case [cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(cst.IsNot(), cst.Name("None"))])]:
+                field = self.field_behind([left])
+                return f"{field} is not None" if field and field not in self.script.classes[self.cls].rebinds else ""
+            case _:
+                return ""
 
     def _path_behind(self, tests: Sequence[Expr]) -> str:
         test = self.in_own_terms(tests[0]) if len(tests) == 1 else None

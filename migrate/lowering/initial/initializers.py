@@ -250,7 +250,9 @@ def _asking(facts: ClassFacts, switch: str) -> str:
 def _where(asking: str, made: Expr, otherwise: Expr | None = None) -> Expr:
     """An initialiser that counts where a field says so."""
     return nodes.expression(
-        f"{{made}} if {asking} else {{otherwise}}", made=made, otherwise=otherwise or nodes.name("None")
+        f"{{made}} if {asking} else {{otherwise}}",
+        made=nodes.parenthesized(made) if isinstance(made, cst.Lambda) else made,
+        otherwise=otherwise or nodes.name("None"),
     )
 
 

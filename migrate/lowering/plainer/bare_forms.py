@@ -1,7 +1,7 @@
 """Other ways to write the same: `layers = list()` for `layers = []`, and `self.add_module("norm", norm),` with a comma
 behind a call whose result nobody takes, `self.eps, self.weight = eps, nn.Parameter(...)` for two statements,
-`weight.detach().zero_()` for `weight.data.zero_()`, which changes the same numbers, and `x, y = map(Variable, (x, y))`,
-which has done nothing since torch 0.4."""
+`weight.detach().zero_()` for `weight.data.zero_()`, which changes the same numbers, `x, y = map(Variable, (x, y))`,
+which has done nothing since torch 0.4, and `pack_padded_sequence(x, lengths.tolist())`, which takes the tensor too."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _edits(module: cst.Module) -> Edits:
     edits = Edits()
     own = set(usage.stores(module.body))
     for call in every(module, cst.Call):
-        edits.parts |= _of_histogram(call)
+        edits.parts |= _of_histogram(call) | _of_lengths(call)
         changed = _changed(call)
         weight = unchained(changed, _DETACHING) if changed is not None else None
         if changed is not None and weight is not changed and isinstance(weight, cst.Attribute):  # no name of a loop's
@@ -52,6 +52,18 @@ def _edits(module: cst.Module) -> Edits:
         elif isinstance(small, cst.Assign) and (apart := _apart(small)):
             edits.instead[line] = suites.with_comments(apart, line)
     return edits
+
+
+def _of_lengths(call: cst.Call) -> dict[cst.CSTNode, cst.CSTNode]:
+    """The tensor for its numbers where a sequence is packed."""
+    named = (nodes.dotted(call.func) or "").rpartition(".")[2] == "pack_padded_sequence"
+    asked = [
+        arg.value
+        for number, arg in enumerate(call.args)
+        if named and (number == 1 if arg.keyword is None else arg.keyword.value == "lengths")
+    ]
+    plain = {one: unchained(one, ("tolist", "numpy")) for one in asked}
+    return {one: tensor for one, tensor in plain.items() if tensor is not one}
 
 
 def _of_histogram(call: cst.Call) -> dict[cst.CSTNode, cst.CSTNode]:
