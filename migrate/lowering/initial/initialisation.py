@@ -205,6 +205,8 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         """What a model is first called with; of one that takes what other calls give, as a target network does, or that
         nothing calls, what a model that is made by the same expression takes as it is."""
         example = self.script.examples.get(place)
+        if example is not None and not set(options(example.cls)) & set(options(self.script.places[place])):
+            example = None  # of another model that had this name
         if example is not None and example.direct:
             return example
         made = nodes.code(self.made_by(place))

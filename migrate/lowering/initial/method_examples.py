@@ -29,7 +29,7 @@ class MethodUses(Binding):
         for root in self.roots(model.place):
             known = self.script.method_examples.setdefault(root, {})
             if method not in known:
-                known[method] = Example(self.scope, (node,), dict(self.env.definitions), trained=True)
+                known[method] = Example(self.scope, (node,), dict(self.env.definitions), True, cls=model.cls)
 
     def attributes_used(self, cls: str, method: str) -> set[str]:
         """The attributes that a method reads, itself or in methods that it calls."""
@@ -83,6 +83,8 @@ class MethodExamples(Examples, MethodUses):
             lambda method, number: any(self._taken_apart(cls, method, number) for cls in classes),
         )
         for method, example in self.script.method_examples.get(place, {}).items():
+            if not set(options(example.cls)) & set(classes):
+                continue
             used = {cls: self.attributes_used(cls, method) for cls in classes}
             if any(left[cls] & used[cls] for cls in classes):
                 (call,) = self.resolve(example, early)

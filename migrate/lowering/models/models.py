@@ -86,7 +86,8 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
             arguments += [nodes.substituted(draw.node, given) for draw in forward.draws]
             names += list(drawn)
         definitions = dict(self.env.definitions)
-        example = Example(self.scope, tuple(arguments), definitions, trained, direct, called, tuple(names), method)
+        arguments, names = tuple(arguments), tuple(names)
+        example = Example(self.scope, arguments, definitions, trained, direct, called, names, method, model.cls)
         self.script.examples |= dict.fromkeys(better, example)
 
     def through_model(self, arguments: Sequence[Expr]) -> bool:

@@ -1,21 +1,22 @@
 """Functions and classes at the top of a file of which the name is given again further down, as where a tutorial or a
-notebook writes `fit` or `Net` once more.
+notebook writes `fit` or `Net` once more; and models whose name is given to one of another class.
 
-What is known of a function is known by its name. The input is taken as if each such definition had a name of its own,
-where it is clear which statements mean it: they stand before the next one, outside of functions, which may be called
-after that.
+What is known of a function, and with what a model is called first, is known by its name. The input is taken as if each
+such definition had a name of its own, where it is clear which statements mean it: they stand before the next one,
+outside of functions, which may be called after that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 import libcst as cst
 
 from migrate.lowering.plainer.body_at_call import free_names
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
-from migrate.syntax import suites, usage
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.chains import unchained
 from migrate.syntax.mentions import by_itself
 from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
@@ -55,19 +56,32 @@ def _own_names(function: cst.FunctionDef) -> set[str]:
 def _versions(body: Sequence[Statement]) -> Iterator[tuple[str, list[Statement]]]:
     """The definitions that others take the place of, by their names: with the statements that mean them."""
     stored = [set(usage.stores(one)) for one in body]
+    classes = {one.name.value for one in body if isinstance(one, cst.ClassDef)}
     for number, node in enumerate(body):
-        if not isinstance(node, _Definition) or node.decorators:
+        name, made = (node.name.value, "") if isinstance(node, _Definition) else _made_of(node, classes)
+        if not name or (isinstance(node, _Definition) and node.decorators):
             continue
-        name = node.name.value
         later = next((n for n in range(number + 1, len(body)) if name in stored[n]), None)
         if later is None or not isinstance(body[later], _Binding) or name in _evaluated(body[later]):
             continue  # a branch or a loop may not bind it
+        if made and _made_of(body[later], classes)[1] in ("", made):
+            continue
         before = [one for n, one in enumerate(body[:later]) if n != number]
         if any(name in _in_functions(one) for one in before) or _is_global(name, body):
             continue
         statements = body[number:later]
         if any(name in usage.loads(one) for one in statements[1:]):
             yield name, list(statements)
+
+
+def _made_of(statement: Statement, classes: Container[str]) -> tuple[str, str]:
+    """The name that a statement binds to an object of a class of the file, and that class; "" where it does not."""
+    small = suites.alone(statement) if isinstance(statement, cst.SimpleStatementLine) else None
+    if not isinstance(small, cst.Assign) or len(small.targets) != 1:
+        return "", ""
+    target, value = small.targets[0].target, unchained(small.value)
+    made = nodes.dotted(value.func) if isinstance(value, cst.Call) else None
+    return (target.value, made) if isinstance(target, cst.Name) and made is not None and made in classes else ("", "")
 
 
 def _evaluated(statement: Statement) -> set[str]:
