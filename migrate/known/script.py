@@ -212,6 +212,8 @@ class Script(ByRound):
     # arguments of calls of unknown values, in any round
     value_calls: set[tuple[Kind, ...]] = field(default_factory=set)
     examples: dict[Place, Example] = field(default_factory=dict)
+    # the same by class, where the model at a place is one of another class further down
+    examples_of: dict[tuple[Place, str], Example] = field(default_factory=dict)
     # the same of its methods: the whole calls
     method_examples: dict[Place, dict[str, Example]] = field(default_factory=dict)
     submodules: dict[str, dict[str, str]] = field(default_factory=dict)  # package -> name -> its module scope

@@ -61,3 +61,13 @@ def test_each_is_made_by_what_it_is_called_with(again: str) -> None:
     )
     theirs, ours = rewritten.both(text)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-6)
+
+
+def test_functions_that_read_the_name_are_given_what_their_calls_give() -> None:
+    """The example of each model is that of the calls below it."""
+    step = "    loss = model(x).pow(2).mean()\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()\n"
+    function = f"def train(x):\n{step}    return loss.item()\n\n\nlosses = []\n"
+    text = SCRIPT.replace(step, "").replace("    losses.append(loss.item())\n", "    losses.append(train(x))\n")
+    theirs, ours = rewritten.both(text.replace("losses = []\n", function))
+    assert len(theirs["losses"]) == 4
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-6)

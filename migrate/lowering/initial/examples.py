@@ -8,7 +8,7 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.facts import Example, FunctionFacts
+from migrate.known.facts import CallSite, Example, FunctionFacts
 from migrate.known.kinds import (
     UNKNOWN,
     Function,
@@ -69,7 +69,9 @@ class Examples(StateAccess, HostDraws, Binding):
                 arguments = [self.without_locals(argument, facts) for argument in arguments]
             if here or facts is None or not facts.calls:
                 break
-            call = next((site for site in facts.calls if self.leads_here(site.scope)), facts.calls[0])
+            later = [site for site in facts.calls if self._comes_later(site)]  # earlier ones are given another model
+            sites = later or facts.calls
+            call = next((site for site in sites if self.leads_here(site.scope)), sites[0])
             given = call.bound
             if not early and facts.method and not f"{self.scope}.".startswith(f"{scope.rpartition('.')[0]}."):
                 arguments = [self.without_object(argument, scope, following, held) for argument in arguments]
@@ -79,6 +81,14 @@ class Examples(StateAccess, HostDraws, Binding):
             arguments = [_projected(nodes.substituted(argument, given)) for argument in arguments]
             scope, definitions = call.scope, call.definitions
         return [_projected(nodes.substituted(argument, held)) for argument in arguments] if held else arguments
+
+    def _comes_later(self, site: CallSite) -> bool:
+        """Whether a call stands in this scope, below the statement at hand."""
+        block = self.blocks[-1] if self.blocks else None
+        places = self.unit.source.positions
+        here = places.get(block.statements[block.index]) if block is not None else None
+        there = places.get(site.node) if site.node is not None and site.scope == self.scope else None
+        return here is not None and there is not None and there.start.line >= here.start.line
 
     def without_locals(self, argument: Expr, facts: FunctionFacts) -> Expr:
         """An argument in which a variable of a function is none of this scope that has the same name."""

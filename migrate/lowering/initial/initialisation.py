@@ -204,9 +204,7 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
     def simplest_example(self, place: Place) -> Example | None:
         """What a model is first called with; of one that takes what other calls give, as a target network does, or that
         nothing calls, what a model that is made by the same expression takes as it is."""
-        example = self.script.examples.get(place)
-        if example is not None and not set(options(example.cls)) & set(options(self.script.places[place])):
-            example = None  # of another model that had this name
+        example = self.script.examples_of.get((place, self.script.places[place])) or self.script.examples.get(place)
         if example is not None and example.direct:
             return example
         made = nodes.code(self.made_by(place))
@@ -215,7 +213,7 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         others = [
             one
             for other, one in self.script.examples.items()
-            if one is not None and one.direct and other.scope == place.scope and other.name in alike
+            if one.direct and other.scope == place.scope and other.name in alike
         ]
         return others[0] if others else example
 

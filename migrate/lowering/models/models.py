@@ -74,10 +74,14 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         forward = max(forwards, key=lambda facts: len(needed_by(facts.node)), default=None)
         drawn = tuple(draw.name for draw in forward.draws) if forward is not None else ()
         called = self.facts is None or bool(self.facts.calls)
-        known = {root: self.script.examples.get(root) for root in self.roots(model.place)}
-        rank = called, direct, trained
-        better = [root for root, one in known.items() if one is None or one.rank < rank or tuple(one.drawn) != drawn]
-        if not better:
+        rank, roots = (called, direct, trained), self.roots(model.place)
+
+        def is_better(one: Example | None) -> bool:
+            return one is None or one.rank < rank or tuple(one.drawn) != drawn
+
+        better = [root for root in roots if is_better(self.script.examples.get(root))]
+        of_class = [root for root in roots if is_better(self.script.examples_of.get((root, model.cls)))]
+        if not better and not of_class:
             return
         arguments = _first_given(args, needed_of(self, forward, args) if forward is not None else len(args))
         names = [""] * len(arguments)
@@ -89,6 +93,7 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         arguments, names = tuple(arguments), tuple(names)
         example = Example(self.scope, arguments, definitions, trained, direct, called, names, method, model.cls)
         self.script.examples |= dict.fromkeys(better, example)
+        self.script.examples_of |= {(root, model.cls): example for root in of_class}
 
     def through_model(self, arguments: Sequence[Expr]) -> bool:
         """Whether arguments were computed by some model, or are what an object of the script's holds by then: others

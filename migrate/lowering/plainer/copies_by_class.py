@@ -33,6 +33,7 @@ from migrate.lowering.plainer.computed_again import with_inputs_kept, with_reaso
 from migrate.lowering.plainer.copied_input import Anew, Placing
 from migrate.lowering.plainer.copies_of_torch import with_functions_of_torch
 from migrate.lowering.plainer.factory_arguments import with_plain_factories
+from migrate.lowering.plainer.forwarding_lambdas import with_lambdas_named
 from migrate.lowering.plainer.frozen_in_place import with_freezing_in_place
 from migrate.lowering.plainer.frozen_where_made import with_freezing_where_made
 from migrate.lowering.plainer.gradients_of_inputs import with_gradients_of_inputs
@@ -129,6 +130,7 @@ def taken_first(inputs: Sequence[Input], options: Options = DEFAULT) -> Taken:
 
 _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_bare_forms,
+    with_lambdas_named,
     with_sizes_of_weights,
     with_modes_written_out,
     with_gradients_of_inputs,

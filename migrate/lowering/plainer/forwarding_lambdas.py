@@ -1,0 +1,65 @@
+"""Names for a lambda that only hands its arguments on, and the result to a device: `Variable = lambda *args, **kwargs:
+autograd.Variable(*args, **kwargs).cuda() if CUDA else autograd.Variable(*args, **kwargs)`. They are taken as that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrate.lowering.plainer.copied_input import Edits
+from migrate.lowering.rounds import Input
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.chains import unchained
+from migrate.syntax.mentions import by_itself
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
+
+_MOVING = ("cuda", "cpu", "to")
+
+
+def with_lambdas_named(inputs: Sequence[Input]) -> list[Input]:
+    """The files of a project with such names as what they stand for."""
+    return [one.edited(_edits(one.source.module)) for one in inputs]
+
+
+def _edits(module: cst.Module) -> Edits:
+    edits = Edits()
+    stored = usage.stores([module, *(one.body for one in every(module, cst.FunctionDef))])
+    for line in suites.suite_of(module.body):
+        small = suites.alone(line) if isinstance(line, cst.SimpleStatementLine) else None
+        match small:
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)], value=cst.Lambda() as function):
+                meant = _handed_to(function)
+                if meant is None or stored.count(name.value) != 1 or name.value == nodes.dotted(meant):
+                    continue
+                edits.instead[line] = []
+                edits.parts |= {one: meant.deep_clone() for one in by_itself(module, name.value) if one is not name}
+            case _:
+                pass
+    return edits
+
+
+def _handed_to(function: cst.Lambda) -> Expr | None:
+    """The function of `lambda *args, **kwargs: f(*args, **kwargs)`; None of other lambdas."""
+    params = function.params
+    rest, named = params.star_arg, params.star_kwarg
+    if (
+        params.params
+        or params.kwonly_params
+        or params.posonly_params
+        or not isinstance(rest, cst.Param)
+        or named is None
+    ):
+        return None
+    sides = [function.body.body, function.body.orelse] if isinstance(function.body, cst.IfExp) else [function.body]
+    calls = [unchained(side, _MOVING) for side in sides]
+    given = f"(*{rest.name.value}, **{named.name.value})"
+    functions = {nodes.code(call.func) for call in calls if isinstance(call, cst.Call) and _gives(call) == given}
+    alike = len(functions) == 1 and all(isinstance(call, cst.Call) and _gives(call) == given for call in calls)
+    called = calls[0].func if alike and isinstance(calls[0], cst.Call) else None
+    return called if called is not None and nodes.dotted(called) is not None else None
+
+
+def _gives(call: cst.Call) -> str:
+    return "(" + ", ".join(f"{arg.star}{nodes.code(arg.value)}" for arg in call.args if arg.keyword is None) + ")"
