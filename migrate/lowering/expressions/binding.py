@@ -106,12 +106,12 @@ class Binding(Scalars, MaskedSelections):
                 for name, one in zip(names, values, strict=True):  # each name has its own
                     self.share([name.value], one.value)
                 return
-        picked = (
-            isinstance(value, cst.Call) and isinstance(value.func, cst.Name) and held(self, value)
-        )  # next(iter(xs))
+        by_name = isinstance(value, cst.Call) and isinstance(value.func, cst.Name)
+        picked = by_name and held(self, value)  # next(iter(xs))
         if picked or may_be_seen(value):
+            seen = shown(value) if picked else usage.loads(value)
             self.env.shared |= {name for target in targets for name in usage.target_names(target)}
-            self.env.shared |= {name for name in usage.loads(value) if isinstance(self.kind_of_name(name), Tensor)}
+            self.env.shared |= {name for name in seen if isinstance(self.kind_of_name(name), Tensor)}
 
     def still_sizes(self, target: cst.CSTNode, kind: Kind, value: Expr) -> bool:
         """Whether a function makes sizes of sizes, one for each axis: `kernel_size = to_2tuple(kernel_size)`."""
