@@ -14,6 +14,10 @@ from migrate.syntax.walking import every
 _STATEMENTS = cst.SimpleStatementLine | cst.If | cst.With
 _SMALL = cst.Assign | cst.AnnAssign | cst.AugAssign | cst.Return | cst.Expr | cst.Pass
 _ON_HOST = frozenset(["item", "tolist", "numpy", "backward"])
+# Their results have as many elements as the values say.
+_OF_VALUES = frozenset(
+    ["nonzero", "argwhere", "unique", "unique_consecutive", "masked_select", "bincount", "histc", "repeat_interleave"]
+)
 _OF_DISTRIBUTIONS = frozenset(["sample", "rsample", "log_prob", "entropy"])
 _LITERALS = {"None", "True", "False"}
 _DECORATORS = frozenset(["torch.no_grad", "torch.inference_mode"])
@@ -46,6 +50,8 @@ class Traceable(Binding):
         self, scope: Binding, call: cst.Call, cls: str, facts: FunctionFacts, asked: frozenset[str]
     ) -> bool:
         path = nodes.dotted(call.func) or ""
+        if path.rpartition(".")[2] in _OF_VALUES:
+            return False
         if scope.torch_name(call.func) is not None:
             return True
         if not isinstance(call.func, cst.Attribute):
@@ -54,7 +60,7 @@ class Traceable(Binding):
         if own == facts.parameter_names[0] and "." not in name:
             return name in self.script.classes[cls].children or self.may_be_traced(cls, name, asked)
         method = call.func.attr.value
-        return method not in _ON_HOST and (f"Tensor.{method}" in RULES or method in _OF_DISTRIBUTIONS)
+        return method not in _ON_HOST | _OF_VALUES and (f"Tensor.{method}" in RULES or method in _OF_DISTRIBUTIONS)
 
 
 def _is_plain(body: cst.BaseSuite) -> bool:
@@ -68,7 +74,20 @@ def _is_plain(body: cst.BaseSuite) -> bool:
         and all(isinstance(each, _SMALL) for each in small)
         and not any(isinstance(each, cst.Attribute) for each in bound)
         and all(_is_about_none(one.test) for one in every(body, (cst.If, cst.IfExp)))
+        and all(_is_still(part.slice) for one in every(body, cst.Subscript) for part in one.slice)
     )
+
+
+def _is_still(index: cst.BaseSlice) -> bool:
+    """Whether an index is written out, `[:, -1]`: others may be masks."""
+    match index:
+        case cst.Index(value=value):
+            parts = [value]
+        case cst.Slice(lower=lower, upper=upper):
+            parts = [lower, upper]
+        case _:
+            return False
+    return all(part is None or nodes.literal(part) is not ... or nodes.is_literal(part, None) for part in parts)
 
 
 def _is_about_none(test: cst.BaseExpression) -> bool:
