@@ -63,6 +63,10 @@ def result_from_outside(scope: Scope, node: cst.Subscript) -> Expr | None:
         return None
     given |= {name: arg.value for name, arg in zip(facts.parameter_names[-len(call.args) :], call.args, strict=False)}
     own = set(usage.stores(facts.node.body))
+    filled = _Filled(facts.node)
+    value = nodes.visited(value, filled)
+    if filled.unknown:
+        return None
     for _ in range(_FARTHEST):
         names = set(usage.loads(value)) & own
         values = {name: assigned_once(facts, name) for name in names}
@@ -73,3 +77,24 @@ def result_from_outside(scope: Scope, node: cst.Subscript) -> Expr | None:
             return nodes.substituted(value, given)
         value = nodes.substituted(value, known)
     return None
+
+
+class _Filled(cst.CSTTransformer):
+    """Attributes of its object that a method binds itself, as what it binds them to: outside there is none before it.
+    `unknown`: some are bound to one thing or another."""
+
+    def __init__(self, method: cst.FunctionDef) -> None:
+        super().__init__()
+        self.bound: dict[str, list[Expr]] = {}
+        self.unknown = False
+        for line in every(method.body, cst.Assign):
+            for target in line.targets:
+                alone = isinstance(target.target, cst.Attribute)
+                for one in every(target.target, cst.Attribute):
+                    values = [line.value] if alone and one is target.target else [line.value, line.value]
+                    self.bound.setdefault(nodes.code(one), []).extend(values)
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
+        values = self.bound.get(nodes.code(original_node), [])
+        self.unknown |= len(values) > 1
+        return values[0] if len(values) == 1 else updated_node
