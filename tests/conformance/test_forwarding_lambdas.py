@@ -1,6 +1,7 @@
 """`Variable = lambda *args, **kwargs: ...`, as the notebooks of 2018 have it for code with and without a GPU."""
 
 import numpy as np
+import pytest
 
 from tests.conformance import rewritten
 
@@ -37,3 +38,11 @@ def test_other_lambdas_stay() -> None:
     text = "import torch\n\nfirst = lambda *args, **kwargs: max(*args, 3)\nx = torch.ones(first(1, 2)).tolist()\n"
     theirs, ours = rewritten.both(text)
     assert "first = lambda" in rewritten.clean(text).text and theirs["x"] == ours["x"]
+
+
+@pytest.mark.parametrize(
+    "body", ["torch.ones(*a, dtype=torch.int64, **k)", "torch.ones(*a, **k).to(torch.int64)", "torch.ones(*a[:1], **k)"]
+)
+def test_lambdas_that_do_more_are_none(body: str) -> None:
+    text = f"import torch\n\nmade = lambda *a, **k: {body}\nx = made(2, 3)\n"
+    assert "made = lambda" in rewritten.conversion(text).text

@@ -15,7 +15,7 @@ from migrate.syntax.mentions import by_itself
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
-_MOVING = ("cuda", "cpu", "to")
+_MOVING = ("cuda", "cpu")  # `to` may be given a type
 
 
 def with_lambdas_named(inputs: Sequence[Input]) -> list[Input]:
@@ -25,13 +25,14 @@ def with_lambdas_named(inputs: Sequence[Input]) -> list[Input]:
 
 def _edits(module: cst.Module) -> Edits:
     edits = Edits()
-    stored = usage.stores([module, *(one.body for one in every(module, cst.FunctionDef))])
+    bound = usage.stores([module, *(one.body for one in every(module, cst.FunctionDef))])
+    bound += [one.name.value for one in every(module, cst.Param)]
     for line in suites.suite_of(module.body):
         small = suites.alone(line) if isinstance(line, cst.SimpleStatementLine) else None
         match small:
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)], value=cst.Lambda() as function):
                 meant = _handed_to(function)
-                if meant is None or stored.count(name.value) != 1 or name.value == nodes.dotted(meant):
+                if meant is None or bound.count(name.value) != 1 or name.value == nodes.dotted(meant):
                     continue
                 edits.instead[line] = []
                 edits.parts |= {one: meant.deep_clone() for one in by_itself(module, name.value) if one is not name}
@@ -42,24 +43,17 @@ def _edits(module: cst.Module) -> Edits:
 
 def _handed_to(function: cst.Lambda) -> Expr | None:
     """The function of `lambda *args, **kwargs: f(*args, **kwargs)`; None of other lambdas."""
-    params = function.params
+    body, params = function.body, function.params
+    others = [*params.params, *params.kwonly_params, *params.posonly_params]
     rest, named = params.star_arg, params.star_kwarg
-    if (
-        params.params
-        or params.kwonly_params
-        or params.posonly_params
-        or not isinstance(rest, cst.Param)
-        or named is None
-    ):
+    if others or not isinstance(rest, cst.Param) or named is None:
         return None
-    sides = [function.body.body, function.body.orelse] if isinstance(function.body, cst.IfExp) else [function.body]
-    calls = [unchained(side, _MOVING) for side in sides]
-    given = f"(*{rest.name.value}, **{named.name.value})"
-    functions = {nodes.code(call.func) for call in calls if isinstance(call, cst.Call) and _gives(call) == given}
-    alike = len(functions) == 1 and all(isinstance(call, cst.Call) and _gives(call) == given for call in calls)
-    called = calls[0].func if alike and isinstance(calls[0], cst.Call) else None
-    return called if called is not None and nodes.dotted(called) is not None else None
+    given = [f"*{rest.name.value}", f"**{named.name.value}"]
+    sides = [body.body, body.orelse] if isinstance(body, cst.IfExp) else [body]
+    calls = [call for side in sides if isinstance(call := unchained(side, _MOVING), cst.Call) and _gives(call) == given]
+    functions = {nodes.dotted(call.func) for call in calls}
+    return calls[0].func if len(calls) == len(sides) and len(functions) == 1 and None not in functions else None
 
 
-def _gives(call: cst.Call) -> str:
-    return "(" + ", ".join(f"{arg.star}{nodes.code(arg.value)}" for arg in call.args if arg.keyword is None) + ")"
+def _gives(call: cst.Call) -> list[str]:
+    return [f"{arg.star}{nodes.code(arg.value)}" if arg.keyword is None else "" for arg in call.args]
