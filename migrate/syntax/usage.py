@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TypeGuard
 
 import libcst as cst
@@ -332,48 +332,52 @@ def reads_first(statements: Sequence[cst.CSTNode], name: str) -> bool:
 
 def first_access(statements: Sequence[cst.CSTNode], name: str) -> str:
     """What happens first to the old value of a name: "load", "store", or "" where neither surely does."""
-    for statement in statements:
-        found = _access(statement, name)
-        if found:
-            return found
-    return ""
+
+    def access(node: cst.CSTNode) -> str:
+        return "load" if name in loads(node) else "store" if name in stores(node) else ""
+
+    return first_met(statements, access)
 
 
-def _access(statement: cst.CSTNode, name: str) -> str:
+def first_met(statements: Sequence[cst.CSTNode], met: Callable[[cst.CSTNode], str]) -> str:
+    """What happens first to something that is kept: "load", "store", or "" where neither surely does. `met`: what
+    happens to it in a simple statement, or in what a block evaluates before it runs."""
+    return next((found for statement in statements if (found := _met_in(statement, met))), "")
+
+
+def _met_in(statement: cst.CSTNode, met: Callable[[cst.CSTNode], str]) -> str:
     if isinstance(statement, cst.SimpleStatementLine):
-        if name in loads(statement):
-            return "load"
-        return "store" if name in stores(statement) else ""
+        return met(statement)
     if isinstance(statement, cst.For):
-        if name in loads(statement.iter):
+        if met(statement.iter) == "load":
             return "load"
-        target = stores(cst.Assign([cst.AssignTarget(statement.target)], cst.Name("None")))
-        inner = "store" if name in target else first_access(statement.body.body, name)
+        bound = met(cst.Assign([cst.AssignTarget(statement.target)], cst.Name("None")))
+        inner = bound if bound == "store" else first_met(statement.body.body, met)
         return "load" if inner == "load" else ""
     if isinstance(statement, cst.While | cst.If):
-        if name in loads(statement.test):
+        if met(statement.test) == "load":
             return "load"
-        parts = [first_access(statement.body.body, name)]
+        parts = [first_met(statement.body.body, met)]
         if isinstance(statement.orelse, cst.If):
-            parts.append(_access(statement.orelse, name))
+            parts.append(_met_in(statement.orelse, met))
         elif statement.orelse is not None:
-            parts.append(first_access(statement.orelse.body.body, name))
+            parts.append(first_met(statement.orelse.body.body, met))
         if "load" in parts:
             return "load"
         every = isinstance(statement, cst.If) and statement.orelse is not None and set(parts) == {"store"}
         return "store" if every else ""
     if isinstance(statement, cst.With):
-        if any(name in loads(item) for item in statement.items):
+        if any(met(item) == "load" for item in statement.items):
             return "load"
-        return first_access(statement.body.body, name)
+        return first_met(statement.body.body, met)
     if isinstance(statement, cst.Try):
         blocks = [*statement.handlers, statement.orelse, statement.finalbody]
-        others = [first_access(block.body.body, name) for block in blocks if block is not None]
-        inside = first_access(statement.body.body, name)
+        others = [first_met(block.body.body, met) for block in blocks if block is not None]
+        inside = first_met(statement.body.body, met)
         if "load" in (inside, *others):
             return "load"
         return inside if only_fails(statement) else ""
-    return "load" if name in loads(statement) else ""
+    return "load" if met(statement) == "load" else ""
 
 
 def only_fails(block: cst.Try) -> bool:

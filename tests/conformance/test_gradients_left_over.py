@@ -102,6 +102,14 @@ def test_what_is_cleared_first_is_not_given_back() -> None:
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
 
 
+def test_a_clearing_that_may_be_skipped_is_none() -> None:
+    steps = "        losses.append(loss.item())\n\n\ndef sums"
+    leaving = "        if i == 1:\n            break\n        opt.zero_grad()\n"
+    skipped = steps.replace("\n\n\n", f"\n{leaving}\n\n")
+    theirs, ours = rewritten.both(_inlined(PHASES.replace(steps, skipped)))
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
+
+
 def _inlined(text: str) -> str:
     """The same without functions."""
     head, steps, sums, loop = text.split("\n\n\n")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 
 from migrate.syntax.nodes import Statement
+from migrate.syntax.walking import every
 
 
 class NextTurn(tuple[cst.CSTNode, ...]):
@@ -32,3 +33,29 @@ class Block:
 def run_before(blocks: Sequence[Block]) -> list[Statement]:
     """The statements before the one at hand, of all the blocks around it, outermost first."""
     return [statement for block in blocks for statement in block.statements[: block.index]]
+
+
+def first_later(following: Sequence[Sequence[cst.CSTNode]], met: Callable[[cst.CSTNode], str]) -> str:
+    """What happens first to something that is kept, by what follows, nearest first: "load" where it may, "store" where
+    that surely comes before, else "". `met`: the same of one statement."""
+    left = False  # whether a `break` or `continue` may have skipped some of it
+    for statements in following:
+        again = isinstance(statements, NextTurn)
+        for each in statements:
+            found = met(each)
+            if found == "load" or (found == "store" and not left and not again):
+                return found
+            if found == "store":
+                break
+            left |= _leaves(each)
+        left &= not again
+    return ""
+
+
+def _leaves(statement: cst.CSTNode) -> bool:
+    """Whether a statement may end the turn of a loop around it."""
+    inner = {id(node) for loop in every(statement, (cst.For, cst.While)) for node in every(loop, _LEAVING)}
+    return any(id(node) not in inner for node in every(statement, _LEAVING))
+
+
+_LEAVING = (cst.Break, cst.Continue)

@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrate.known.kinds import Function, Host, Kind, Model, Number, Plain, Scaler, Tensor
 from migrate.lowering.scope import Scope
-from migrate.lowering.statements.blocks import NextTurn
+from migrate.lowering.statements.blocks import first_later
 from migrate.rules.rule import RULES
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
@@ -132,7 +132,7 @@ def nothing_sees(scope: Scope, name: str) -> bool:
         return False
     inner = set(usage.loads(every(body, (cst.FunctionDef, cst.Lambda))))
     given = set(scope.facts.parameter_names) if scope.facts is not None else set()
-    return not others & (inner | given) and not any(_read(scope.following, other) for other in others - {name})
+    return not others & (inner | given) and not any(_may_read(scope.following, other) for other in others - {name})
 
 
 _SCOPES = (cst.FunctionDef, cst.ClassDef)
@@ -250,27 +250,6 @@ def _computes(scope: Scope, call: cst.Call) -> bool:
     return isinstance(call.func, cst.Name) and call.func.value in _READING
 
 
-def _read(following: Sequence[Sequence[cst.CSTNode]], name: str) -> bool:
+def _may_read(following: Sequence[Sequence[cst.CSTNode]], name: str) -> bool:
     """Whether the value that a name has now may be read by what follows."""
-    left = False  # whether a `break` or `continue` may have skipped some of it
-    for statements in following:
-        for each in statements:
-            access = usage.first_access([each], name)
-            if access == "load":
-                return True
-            if access == "store" and not left and not isinstance(statements, NextTurn):
-                return False
-            if access == "store":
-                break
-            left |= _leaves(each)
-        left &= not isinstance(statements, NextTurn)
-    return False
-
-
-def _leaves(statement: cst.CSTNode) -> bool:
-    """Whether a statement may end the turn of a loop around it."""
-    inner = {id(node) for loop in every(statement, (cst.For, cst.While)) for node in every(loop, _LEAVING)}
-    return any(id(node) not in inner for node in every(statement, _LEAVING))
-
-
-_LEAVING = (cst.Break, cst.Continue)
+    return first_later(following, lambda statement: usage.first_access([statement], name)) == "load"

@@ -13,7 +13,7 @@ import libcst as cst
 
 from migrate.known.kinds import Function, Place
 from migrate.known.states import GRADS, State
-from migrate.lowering.statements.blocks import NextTurn
+from migrate.lowering.statements.blocks import first_later
 from migrate.lowering.updates.gradient_flow import GradientFlow
 from migrate.lowering.updates.region import method_call_of
 from migrate.syntax import nodes, suites, usage
@@ -47,33 +47,18 @@ class MissingGradients(GradientFlow):
         """Whether gradients that a step leaves may be added to, or read, before they are cleared."""
         if root not in self.script.accumulated:
             return False
-        for statements in self.following:
-            met = self._met_first(statements, root)
-            if met == "used" or (met and not isinstance(statements, NextTurn)):  # a loop may be over by then
-                return met == "used"
-        return self.facts is not None  # by what its callers do
 
-    def _met_first(self, statements: Sequence[cst.CSTNode], root: Place) -> str:
-        """What happens first to gradients: they are "cleared", "used", or "" where neither is sure."""
-        for statement in statements:
-            met = ""
-            if isinstance(statement, cst.With):
-                met = self._met_first(suites.suite_of(statement.body.body), root)
-            elif isinstance(statement, cst.If):
-                sides = {self._met_first(side, root) for side in suites.sides(statement)}
-                met = "used" if "used" in sides else "cleared" if sides == {"cleared"} else ""
-            elif isinstance(statement, cst.For | cst.While | cst.Try):
-                handlers = [one.body for one in statement.handlers] if isinstance(statement, cst.Try) else []
-                inside = [self._met_first(suites.suite_of(one.body), root) for one in (statement.body, *handlers)]
-                met = "used" if "used" in inside else ""
-            elif isinstance(statement, cst.SimpleStatementLine):
-                made = "used" if self.may_make_gradient(statement, root) else ""
-                met = "cleared" if root in self.zeroed(statement) else made
-            if met:
-                return met
-        return ""
+        def met(node: cst.CSTNode) -> str:
+            if isinstance(node, cst.FunctionDef | cst.ClassDef):
+                return ""
+            if isinstance(node, cst.SimpleStatementLine) and root in self.zeroed(node):
+                return "store"
+            return "load" if self.may_make_gradient(node, root) else ""
 
-    def may_make_gradient(self, statement: Statement, root: Place) -> bool:
+        found = first_later(self.following, lambda statement: usage.first_met([statement], met))
+        return found == "load" or (not found and self.facts is not None)  # by what its callers do
+
+    def may_make_gradient(self, statement: cst.CSTNode, root: Place) -> bool:
         """Whether a statement goes backward, sets a gradient, or calls what works on gradients."""
         for call in usage.calls(statement):
             if isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward":
