@@ -364,7 +364,7 @@ class Example:
     called: bool = True  # by a scope that runs as far as is known, which is preferred most
     names: tuple[str, ...] = ()  # of the arguments: "" of those by position
     method: str = ""  # what is called in place of a forward pass, of which the class has none
-    cls: str = ""  # of the model, which may be another one by that name
+    cls: str = ""  # of the model whose method is called, which may be another one by that name
 
     @property
     def rank(self) -> tuple[bool, bool, bool]:

@@ -263,6 +263,11 @@ class Scope(Parts):
             self.following.pop(0)
 
     @property
+    def own_body(self) -> cst.Module | cst.BaseSuite:
+        """The code that this scope runs: the body of its function, or the whole file."""
+        return self.unit.source.module if self.facts is None else self.facts.node.body
+
+    @property
     def under_jit(self) -> bool:
         """Whether this code runs inside what jit traces: a forward pass, a loss function, or a function of the user's
         that one of them calls."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from migrate.known.kinds import UNKNOWN, Kind, Model, Never, Place, join
 from migrate.known.script import Script
 from migrate.snippet_files import with_needs
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.mentions import by_itself
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.per_parameter import lists_per_parameter
 from migrate.syntax.walking import every
@@ -192,16 +192,13 @@ class Unit:
         files = self.others.values() or [self]
         return "autograd" in self.source.text and not any(_GRADIENTS.search(one.source.text) for one in files)
 
-    @functools.cached_property
-    def methods_alone(self) -> set[str]:
-        """The methods of classes whose names are nothing else here, so that a function may have them."""
+    def is_of_methods(self, name: str) -> bool:
+        """Whether a name is that of methods of classes and of nothing else here, so that a function may have it."""
         module = self.source.module
-        methods = [name for cls in every(module, cst.ClassDef) for name in _functions_in(cls)]
-        named = [one.keyword.value for one in every(module, cst.Arg) if one.keyword is not None]
-        named += [one.attr.value for one in every(module, cst.Attribute)]
-        left = Counter(one.value for one in every(module, cst.Name))
-        left.subtract([*methods, *named])
-        return {name for name in methods if not left[name]}
+        lines = [line for cls in every(module, cst.ClassDef) for line in cls.body.body]
+        methods = {line.name for line in lines if isinstance(line, cst.FunctionDef)}
+        named = by_itself(module, name)
+        return bool(named) and methods.issuperset(named)
 
     def own(self, wanted: str) -> str:
         """A name for what the output alone has: the wanted one, unless the script uses it."""
@@ -273,14 +270,10 @@ class Unit:
             if found.text == text:
                 found.anchor = min(found.anchor, self.anchor)
                 return found.name
-        taken = self.taken - self.methods_alone if wanted in self.methods_alone else self.taken
+        taken = self.taken - {wanted} if wanted in self.taken and self.is_of_methods(wanted) else self.taken
         name = usage.unused_name(wanted, {found.name for found in self.helpers} | taken)
         self.helpers.append(Helper(self.anchor, name, make(name), text))
         return name
-
-
-def _functions_in(cls: cst.ClassDef) -> list[str]:
-    return [one.name.value for one in cls.body.body if isinstance(one, cst.FunctionDef)]
 
 
 def known(kind: Kind | None) -> Kind:

@@ -60,7 +60,7 @@ class Binding(Scalars, MaskedSelections):
 
     def is_captured(self, name: cst.Name) -> bool:
         """Whether a function inside this one reads a name: as it is when that is called, with torch's axes."""
-        around = self.unit.source.module if self.facts is None else self.facts.node.body
+        around = self.own_body
         return name.value in _captured(around)
 
     def each_as_array(self, value: Value) -> Value:

@@ -28,7 +28,7 @@ class NamedLambdas(Scope):
         if written is None or self.context == "setup":
             return None
         line, name, made = written
-        body = self.unit.source.module if self.facts is None else self.facts.node.body
+        body = self.own_body
         if not _is_plain(made.params) or usage.stores(body).count(name) > 1 or self.may_build(made.body):
             return None
         if statement not in self.unit.plain:

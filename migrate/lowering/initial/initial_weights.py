@@ -43,6 +43,7 @@ from migrate.lowering.modules.tests_of_parts import TestsOfParts, parts_of
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.none_tests import tested_for_none
 from migrate.syntax.walking import every
 
 
@@ -398,12 +399,9 @@ class InitialWeights(TestsOfParts, HandedDown):
 
     def given_behind(self, tests: Sequence[Expr]) -> str:
         """The same of whether a field is there: "table is not None"."""
-        match tests:
-            case [cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(cst.IsNot(), cst.Name("None"))])]:
-                field = self.field_behind([left])
-                return f"{field} is not None" if field and field not in self.script.classes[self.cls].rebinds else ""
-            case _:
-                return ""
+        found = tested_for_none(tests[0]) if len(tests) == 1 else None
+        field = self.field_behind([found[0]]) if found is not None and not found[1] else ""
+        return f"{field} is not None" if field and field not in self.script.classes[self.cls].rebinds else ""
 
     def _path_behind(self, tests: Sequence[Expr]) -> str:
         test = self.in_own_terms(tests[0]) if len(tests) == 1 else None

@@ -43,7 +43,7 @@ class JittedPasses(Precision, ModelsInSteps):
         self.script.hashed.update(options(model.cls))
         return False
 
-    def by_position(self, kind: Model, args: Sequence[cst.Arg], method: str = "forward") -> Sequence[cst.Arg]:
+    def _by_position(self, kind: Model, args: Sequence[cst.Arg], method: str) -> Sequence[cst.Arg]:
         """Arguments by position where they are given by name in the order in which each class takes them."""
         names = [facts.parameter_names[1:] for facts in self.methods_of(kind.cls, method)]
         plain = [arg.with_changes(keyword=None, equal=cst.MaybeSentinel.DEFAULT) for arg in args]
@@ -62,6 +62,7 @@ class JittedPasses(Precision, ModelsInSteps):
         """A call of the jitted pass of a model, or of a method of it; it also returns the batch statistics that it
         changes."""
         assert kind.place is not None
+        args = self._by_position(kind, args, method or "forward")
         changed = self.precision is not None or mode == "told"
         shared = not changed and self.shares(kind)
         if changed:
@@ -131,13 +132,13 @@ def copy_of(scope: Scope, node: Expr, cls: str, settings: Mapping[str, Expr]) ->
 
 def is_traced(value: Value) -> bool:
     """Whether jit takes an argument as it is: arrays, and None."""
-    return are_arrays(value.kind) or nodes.is_literal(value.node, None)
+    return _are_arrays(value.kind) or nodes.is_literal(value.node, None)
 
 
-def are_arrays(kind: Kind) -> bool:
+def _are_arrays(kind: Kind) -> bool:
     """Whether jit takes a value as it is: a tensor, or a tuple of tensors such as the state of an LSTM."""
     if isinstance(kind, Items) and kind.type == "tuple" and kind.items:
-        return all(are_arrays(item) for item in kind.items)
+        return all(_are_arrays(item) for item in kind.items)
     return isinstance(kind, Tensor)
 
 

@@ -129,7 +129,6 @@ class ModelMethods(Models, Traceable):
         streams, result = self.streams(kind, mode, method), computed(facts.result)
         alone = self.region is None and not self.under_jit and not facts.draws and not facts.is_static
         if alone and all(map(is_traced, values)) and self.may_be_traced(kind.cls, method):
-            args = self.by_position(kind, args, method)
             if self.script.changes_state(kind.cls, mode):
                 return Value(self.host_training_pass(base.node, kind, mode, args, streams, True, method), result)
             return Value(self.jitted_pass(base.node, kind, mode, streams, args, method), result)

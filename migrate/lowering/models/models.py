@@ -51,7 +51,7 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         """The random streams that a call needs, or that of a method, each with a key of its own."""
         wanted = self.script.draws(model.cls)
         names = ["dropout"] if "dropout" in wanted and mode != "eval" else []
-        if {"sample", "method"} & wanted if method else "sample" in wanted:
+        if "sample" in wanted or (method and "method" in wanted):
             drawn = not method or any(self._draws(cls, method) for cls in options(model.cls))
             names += ["sample"] if drawn else []
         return [(name, self.fresh_key()) for name in names]
@@ -90,8 +90,7 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
             arguments += [nodes.substituted(draw.node, given) for draw in forward.draws]
             names += list(drawn)
         definitions = dict(self.env.definitions)
-        arguments, names = tuple(arguments), tuple(names)
-        example = Example(self.scope, arguments, definitions, trained, direct, called, names, method, model.cls)
+        example = Example(self.scope, tuple(arguments), definitions, trained, direct, called, tuple(names), method)
         self.script.examples |= dict.fromkeys(better, example)
         self.script.examples_of |= {(root, model.cls): example for root in of_class}
 
@@ -150,7 +149,7 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
             return Value(self.host_training_pass(callee.node, kind, mode, args, streams, jitted), result)
         if not arrays or self.under_jit or self.script.weightless(kind.cls):
             return Value(self.plain_apply(callee.node, kind, mode, args, streams), result)
-        return Value(self.jitted_pass(callee.node, kind, mode, streams, self.by_position(kind, args)), result)
+        return Value(self.jitted_pass(callee.node, kind, mode, streams, args), result)
 
     def drawing_pass(
         self, node: cst.Call, callee: Value, kind: Model, mode: str, values: Sequence[Value], forward: FunctionFacts
@@ -215,8 +214,8 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         if self.nested:
             raise Unsupported("MIG401", "batch statistics that change inside a comprehension or a lambda")
         if not jitted:
-            return self.mutating_apply(kind.place, self.plain_apply(node, kind, mode, args, streams))
-        call = self.jitted_pass(node, kind, mode, streams, self.by_position(kind, args, method or "forward"), method)
+            return self.mutating_apply(kind.place, self.plain_apply(node, kind, mode, args, streams, method))
+        call = self.jitted_pass(node, kind, mode, streams, args, method)
         output = self.output_name()
         stats = self.write(State(BATCH_STATS, kind.place))
         self.before.append(nodes.statement("{output}, {stats} = {call}", output=output, stats=stats, call=call))

@@ -105,7 +105,7 @@ class ReplacedParts(PartsLeftOut, FrozenWeights):
             return False
         if not isinstance(value, cst.Call) or not self.makes_part(value):
             return False
-        scope = self.facts.node.body if self.facts is not None else self.unit.source.module
+        scope = self.own_body
         read, bound = usage.loads(scope), usage.stores(scope)
         taking = [one for one in every(scope, cst.Assign) if nodes.dotted(one.value) == name]
         once = read.count(name) == len(taking) == bound.count(name) == 1

@@ -37,7 +37,7 @@ class ToldModes(StateAccess):
     def only_restores(self, name: str) -> bool:
         """Whether a name of a mode is read for nothing but to put a model back into it: `model.train(name)`,
         `if name: model.train()`."""
-        body = self.unit.source.module if self.facts is None else self.facts.node.body
+        body = self.own_body
         calls = [one for one in usage.calls(body) if (nodes.dotted(one.func) or "").endswith(".train")]
         given = [one for one in calls if len(one.args) == 1 and nodes.dotted(one.args[0].value) == name]
         tests = [one for one in every(body, cst.If) if nodes.dotted(one.test) == name and _puts_back(one) is not None]

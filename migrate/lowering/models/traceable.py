@@ -9,6 +9,7 @@ from migrate.known.kinds import Distribution, Items, Kind, Number, Plain, Tensor
 from migrate.lowering.expressions.binding import Binding
 from migrate.rules.rule import RULES
 from migrate.syntax import nodes, usage
+from migrate.syntax.none_tests import tested_for_none
 from migrate.syntax.walking import every
 
 _STATEMENTS = cst.SimpleStatementLine | cst.If | cst.With
@@ -32,9 +33,9 @@ class Traceable(Binding):
         facts = self.script.functions.get(f"{cls}.{method}")
         if facts is None or method in asked:
             return False
-        if facts.traced and gives_arrays(facts.result):
+        if facts.traced and _gives_arrays(facts.result):
             return True  # it is converted for that
-        if not (gives_arrays(facts.result, or_unknown=True) and facts.decorators <= _DECORATORS):
+        if not (_gives_arrays(facts.result, or_unknown=True) and facts.decorators <= _DECORATORS):
             return False
         body, inner = facts.node.body, self.in_file_of(cls)
         read = {name: inner.kind_of_name(name) for name in set(usage.loads(body)) - facts.own_names - _LITERALS}
@@ -50,17 +51,16 @@ class Traceable(Binding):
         self, scope: Binding, call: cst.Call, cls: str, facts: FunctionFacts, asked: frozenset[str]
     ) -> bool:
         path = nodes.dotted(call.func) or ""
-        if path.rpartition(".")[2] in _OF_VALUES:
+        called = call.func.attr.value if isinstance(call.func, cst.Attribute) else path
+        if called in _OF_VALUES:
             return False
         if scope.torch_name(call.func) is not None:
             return True
-        if not isinstance(call.func, cst.Attribute):
-            return False
         own, _, name = path.partition(".")
-        if own == facts.parameter_names[0] and "." not in name:
+        if own == facts.parameter_names[0] and name and "." not in name:
             return name in self.script.classes[cls].children or self.may_be_traced(cls, name, asked)
-        method = call.func.attr.value
-        return method not in _ON_HOST | _OF_VALUES and (f"Tensor.{method}" in RULES or method in _OF_DISTRIBUTIONS)
+        named = f"Tensor.{called}" in RULES or called in _OF_DISTRIBUTIONS
+        return isinstance(call.func, cst.Attribute) and called not in _ON_HOST and named
 
 
 def _is_plain(body: cst.BaseSuite) -> bool:
@@ -73,7 +73,7 @@ def _is_plain(body: cst.BaseSuite) -> bool:
         and all(isinstance(line, _STATEMENTS) for line in lines)
         and all(isinstance(each, _SMALL) for each in small)
         and not any(isinstance(each, cst.Attribute) for each in bound)
-        and all(_is_about_none(one.test) for one in every(body, (cst.If, cst.IfExp)))
+        and all(tested_for_none(one.test) is not None for one in every(body, (cst.If, cst.IfExp)))
         and all(_is_still(part.slice) for one in every(body, cst.Subscript) for part in one.slice)
     )
 
@@ -87,20 +87,11 @@ def _is_still(index: cst.BaseSlice) -> bool:
             parts = [lower, upper]
         case _:
             return False
-    return all(part is None or nodes.literal(part) is not ... or nodes.is_literal(part, None) for part in parts)
+    return all(part is None or nodes.literal(part) is not ... for part in parts)
 
 
-def _is_about_none(test: cst.BaseExpression) -> bool:
-    """`x is None`, `x is not None`: jit has another program for it."""
-    match test:
-        case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.Is() | cst.IsNot(), comparator=of)]):
-            return nodes.is_literal(of, None)
-        case _:
-            return False
-
-
-def gives_arrays(kind: Kind, or_unknown: bool = False) -> bool:
+def _gives_arrays(kind: Kind, or_unknown: bool = False) -> bool:
     """Whether jit gives back a result as it is. `or_unknown`: what is not known is none but arrays, and None."""
     if isinstance(kind, Items):
-        return bool(kind.items) and all(gives_arrays(item, or_unknown) for item in kind.items or ())
+        return bool(kind.items) and all(_gives_arrays(item, or_unknown) for item in kind.items or ())
     return isinstance(kind, Tensor | Distribution) or (or_unknown and type(kind) is Kind)

@@ -60,7 +60,7 @@ class GivenParts(ToldFields):
             return ""
         if target.value in self.taken_by:
             return self.taken_by[target.value]
-        scope = self.facts.node.body if self.facts is not None else self.unit.source.module
+        scope = self.own_body
         itself: list[str] = []
         copied: list[str] = []
         for call in every(scope, cst.Call):
@@ -91,7 +91,7 @@ class GivenParts(ToldFields):
             return False
         if not isinstance(value, cst.Call) or not self.makes_part(value):
             return False
-        scope = self.facts.node.body if self.facts is not None else self.unit.source.module
+        scope = self.own_body
         read, bound = usage.loads(scope), usage.stores(scope)
         once = read.count(name) == 1 == bound.count(name) and all(bound.count(one) < 2 for one in usage.loads(value))
         return once and name in {arg.value.value for arg in self.in_rows(scope) if isinstance(arg.value, cst.Name)}

@@ -161,7 +161,7 @@ class UserModules(OptionsByName, Builders, LayerWeights):
         meant = self.env.definitions.get(node.value) if isinstance(node, cst.Name) and not self.cls else None
         if not isinstance(meant, cst.Dict) or not isinstance(node, cst.Name):
             return node
-        scope = self.facts.node.body if self.facts is not None else self.unit.source.module
+        scope = self.own_body
         methods = [call.func for call in usage.calls(scope) if isinstance(call.func, cst.Attribute)]
         called = any(one.attr.value in _CHANGING and nodes.dotted(one.value) == node.value for one in methods)
         taken = any(node.value in usage.loads(one) for one in every(scope, cst.Del))

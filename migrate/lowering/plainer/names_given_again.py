@@ -59,7 +59,7 @@ def _versions(body: Sequence[Statement]) -> Iterator[tuple[str, list[Statement]]
     classes = {one.name.value for one in body if isinstance(one, cst.ClassDef)}
     for number, node in enumerate(body):
         name, made = (node.name.value, "") if isinstance(node, _Definition) else _made_of(node, classes)
-        if not name or (isinstance(node, _Definition) and node.decorators):
+        if not name or getattr(node, "decorators", ()):
             continue
         later = next((n for n in range(number + 1, len(body)) if name in stored[n]), None)
         if later is None or not isinstance(body[later], _Binding) or name in _evaluated(body[later]):

@@ -130,7 +130,7 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
             return False
         if value.kind.rank >= 0 and rank >= 0:
             return value.kind.rank > rank
-        body = self.unit.source.module if self.facts is None else self.facts.node.body
+        body = self.own_body
         made_of = [written, *_made_of(body, usage.loads(written))]
         return any(_adds_an_axis(call) for each in made_of for call in usage.calls(each))
 
@@ -259,7 +259,6 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
             self.own(small.target)
         if tensor:
             self.own_entry(small.target)
-        if tensor:
             value = self.as_array(value)
         if isinstance(small.operator, cst.PowerAssign) and power_of_integers(target.kind, value.kind):
             power = cst.Assign([cst.AssignTarget(small.target)], nodes.augmented(small))
@@ -330,7 +329,7 @@ def _indices(target: cst.Subscript) -> list[Expr]:
 
 def _index_of(place: cst.Subscript) -> Expr:
     """What stands in the brackets of `x.at[i, j]`."""
-    parts = [one.slice.value for one in place.slice if isinstance(one.slice, cst.Index)]
+    parts = _indices(place)
     return parts[0] if len(parts) == 1 else nodes.tuple_of(parts)
 
 

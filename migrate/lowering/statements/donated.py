@@ -6,7 +6,8 @@ Where torch makes a new tensor, JAX may give back the array itself (`x.clone()`,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 
 import libcst as cst
 
@@ -14,38 +15,44 @@ from migrate.lowering.scope import Scope
 from migrate.lowering.statements.other_names import TOLD, VIEWS
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
+from migrate.syntax.remembering import remembered
 from migrate.syntax.walking import every
 
 _LIKE = ("zeros_like", "ones_like", "empty_like", "full_like")
 _CREATING = frozenset(["zeros", "ones", "empty", "full", "rand", "randn", *_LIKE])
-Test = Callable[[Expr], bool]
 _READING = frozenset([*TOLD, "size", "dim", "numel", "sum", "mean", "std", "max", "min"])
+
+Test = Callable[[Expr], bool]
 
 
 def is_alone(scope: Scope, name: str) -> bool:
     """Whether the function that fills a tensor has made it, and does no more with it, and with its views, than to read
     parts and to compute."""
-    body: cst.CSTNode = scope.unit.source.module if scope.facts is None else scope.facts.node.body
-    inner = usage.loads(every(body, (cst.FunctionDef, cst.Lambda, cst.ClassDef)))
-    if any(every(body, cst.Global)):
-        return False
-    reads = _Reads({id(child): one for one in every(body, cst.CSTNode) for child in one.children}, set(inner))
-    return reads.only_computes(body, name, lambda value: _is_created(scope, value), frozenset())
+    reads = _reads(scope.own_body)
+    return not reads.has_globals and reads.only_computes(name, partial(_is_created, scope))
+
+
+@remembered
+def _reads(body: cst.CSTNode) -> _Reads:
+    return _Reads(body)
 
 
 class _Reads:
-    """What a function does with its names. `parents`: the node around each, by identity; `inner`: the names that
-    functions inside it read."""
+    """What a function does with its names."""
 
-    def __init__(self, parents: Mapping[int, cst.CSTNode], inner: set[str]) -> None:
-        self.parents, self.inner = parents, inner
+    def __init__(self, body: cst.CSTNode) -> None:
+        self.names = list(every(body, cst.Name))
+        self.has_globals = any(every(body, cst.Global))
+        self.parents = {id(child): one for one in every(body, cst.CSTNode) for child in one.children}
+        self.inner = set(usage.loads(every(body, (cst.FunctionDef, cst.Lambda, cst.ClassDef))))
 
-    def only_computes(self, body: cst.CSTNode, name: str, made: Test, seen: frozenset[str]) -> bool:
-        """Whether a name is only read for what is computed, and bound to nothing but what is `made`."""
-        met = [one for one in every(body, cst.Name) if one.value == name]
-        return name not in self.inner and all(self._is_harmless(body, one, made, seen | {name}) for one in met)
+    def only_computes(self, name: str, made: Test | None, seen: frozenset[str] = frozenset()) -> bool:
+        """Whether a name is only read for what is computed, and bound to nothing but what is `made`, where that is
+        asked."""
+        met = [one for one in self.names if one.value == name]
+        return name not in self.inner and all(self._is_harmless(one, made, seen | {name}) for one in met)
 
-    def _is_harmless(self, body: cst.CSTNode, node: cst.Name, made: Test, seen: frozenset[str]) -> bool:
+    def _is_harmless(self, node: cst.Name, made: Test | None, seen: frozenset[str]) -> bool:
         view, around, numpy = self._view(node)
         match around:
             case cst.Attribute(attr=attr) if attr is view:
@@ -54,7 +61,7 @@ class _Reads:
                 return True
             case cst.AssignTarget():
                 bound = self.parents[id(around)]
-                return isinstance(bound, cst.Assign) and made(bound.value)
+                return isinstance(bound, cst.Assign) and (made is None or made(bound.value))
             case cst.Subscript(value=whole, slice=parts) if whole is view:
                 return not all(isinstance(each.slice, cst.Slice) for each in parts)
             case cst.Attribute(attr=cst.Name(value=attribute)):
@@ -66,8 +73,7 @@ class _Reads:
                 named = nodes.dotted(call.func) if isinstance(call, cst.Call) else None
                 return (named or "").rpartition(".")[2] in ("len", *_LIKE)
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=other))]):
-                anything = numpy or other in seen or self.only_computes(body, other, lambda _value: True, seen)
-                return anything  # numpy's array keeps the memory that it shows
+                return numpy or other in seen or self.only_computes(other, None, seen)  # numpy keeps what it shows
             case _:
                 return False
 

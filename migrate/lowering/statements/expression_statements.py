@@ -242,7 +242,7 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
         """Whether a name is bound by loops over `range(...)` alone: a whole number."""
         if not isinstance(node, cst.Name):
             return False
-        body = self.unit.source.module if self.facts is None else self.facts.node.body
+        body = self.own_body
         loops = [loop for loop in every(body, cst.For) if nodes.dotted(loop.target) == node.value]
         ranges = [loop for loop in loops if isinstance(loop.iter, cst.Call) and nodes.dotted(loop.iter.func) == "range"]
         return bool(ranges) and len(ranges) == usage.stores(body).count(node.value)

@@ -27,6 +27,8 @@ VIEWS = frozenset(
     ]
 )
 
+_HOLDING = VIEWS | {"items", "values"}
+
 # Functions whose result may be the memory of their argument.
 SHARES = frozenset(
     [
@@ -69,7 +71,7 @@ def held(scope: Scope, node: Expr) -> bool:
         if isinstance(node.func, cst.Name):
             passed = node.func.value in _CONTAINERS or node.func.value == "tqdm"
             return passed and any(held(scope, arg.value) for arg in node.args)
-        if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in VIEWS | {"items", "values"}:
+        if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in _HOLDING:
             return False
         node = node.func.value
     return nodes.dotted(node) is not None and not isinstance(scope.kind_of(node), Host)
@@ -80,7 +82,7 @@ def kept_twice(scope: Scope, target: Expr) -> bool:
     function, or the class, writes: it is held as something that has one, or something else is bound to it."""
     entry = isinstance(target, cst.Subscript)
     holder = nodes.code(target.value if entry else target)
-    body: cst.CSTNode = scope.unit.source.module if scope.facts is None else scope.facts.node.body
+    body: cst.CSTNode = scope.own_body
     owner = scope.facts.owner.rpartition(".")[2] if scope.facts is not None and not entry else ""
     for cls in every(scope.unit.source.module, cst.ClassDef):
         body = cls if cls.name.value == owner else body
@@ -123,7 +125,7 @@ def _kept_whole(value: Expr) -> set[str]:
 def nothing_sees(scope: Scope, name: str) -> bool:
     """Whether a variable alone shows a tensor from here on: its other names are bound again before they are read, and
     nothing else keeps it."""
-    body = scope.unit.source.module if scope.facts is None else scope.facts.node.body
+    body = scope.own_body
     goes_on = any(not usage.only_fails(one) for one in every(body, cst.Try))  # after some of a block
     if goes_on or scope.context in ("forward", "setup") or any(every(body, cst.Global)):
         return False

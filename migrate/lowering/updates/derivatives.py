@@ -143,7 +143,7 @@ class Derivatives(ValuesPerParameter, Arguments, HeldValues):
         """Whether statements of the function at hand, or of the file, may compute what a name stands for from others:
         it is no model and no module, and not bound by the head of a loop alone."""
         kind = self.kind_of_name(name)
-        where = self.facts.node.body if self.facts is not None else self.unit.source.module
+        where = self.own_body
         tensor = isinstance(kind, Tensor) or type(kind) is Kind
         return tensor and any(name in usage.stores(one) for one in every(where, cst.SimpleStatementLine))
 
@@ -163,7 +163,7 @@ class Derivatives(ValuesPerParameter, Arguments, HeldValues):
 
     def times_bound(self, name: str) -> int:
         """How many statements of the function at hand, or of the file, bind or change a name."""
-        where = self.facts.node.body if self.facts is not None else self.unit.source.module
+        where = self.own_body
         statements = list(where.body)
         return sum(1 for found in usage.stores(statements) if found == name)
 
