@@ -7,6 +7,7 @@ import libcst as cst
 
 from migrate.known.facts import FunctionFacts
 from migrate.known.kinds import Function, Instance
+from migrate.lowering.initial.attributes_followed import Followed, attribute_given
 from migrate.lowering.scope import Scope
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
@@ -63,10 +64,11 @@ def result_from_outside(scope: Scope, node: cst.Subscript) -> Expr | None:
         return None
     given |= {name: arg.value for name, arg in zip(facts.parameter_names[-len(call.args) :], call.args, strict=False)}
     own = set(usage.stores(facts.node.body))
-    filled = _Filled(facts.node)
-    value = nodes.visited(value, filled)
-    if filled.unknown:
-        return None
+    held: dict[str, Expr] = {}
+    value = nodes.visited(value, Followed(lambda name: _given_here(facts, name), held))
+    if set(usage.attributes_of_self(value)) & usage.attributes_set(facts.node.body):
+        return None  # outside there is none of what the method binds itself
+    value = nodes.substituted(value, held)
     for _ in range(_FARTHEST):
         names = set(usage.loads(value)) & own
         values = {name: assigned_once(facts, name) for name in names}
@@ -79,22 +81,7 @@ def result_from_outside(scope: Scope, node: cst.Subscript) -> Expr | None:
     return None
 
 
-class _Filled(cst.CSTTransformer):
-    """Attributes of its object that a method binds itself, as what it binds them to: outside there is none before it.
-    `unknown`: some are bound to one thing or another."""
-
-    def __init__(self, method: cst.FunctionDef) -> None:
-        super().__init__()
-        self.bound: dict[str, list[Expr]] = {}
-        self.unknown = False
-        for line in every(method.body, cst.Assign):
-            for target in line.targets:
-                alone = isinstance(target.target, cst.Attribute)
-                for one in every(target.target, cst.Attribute):
-                    values = [line.value] if alone and one is target.target else [line.value, line.value]
-                    self.bound.setdefault(nodes.code(one), []).extend(values)
-
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
-        values = self.bound.get(nodes.code(original_node), [])
-        self.unknown |= len(values) > 1
-        return values[0] if len(values) == 1 else updated_node
+def _given_here(facts: FunctionFacts, name: str) -> Expr | None:
+    """What a method gives an attribute of its object, where it does so in one statement."""
+    found = attribute_given({facts.qualname: facts}, name)
+    return None if found is None else found[1]

@@ -82,12 +82,11 @@ def kept_twice(scope: Scope, target: Expr) -> bool:
     function, or the class, writes: it is held as something that has one, or something else is bound to it."""
     entry = isinstance(target, cst.Subscript)
     holder = nodes.code(target.value if entry else target)
-    body: cst.CSTNode = scope.own_body
-    owner = scope.facts.owner.rpartition(".")[2] if scope.facts is not None and not entry else ""
-    for cls in every(scope.unit.source.module, cst.ClassDef):
-        body = cls if cls.name.value == owner else body
-    inner = (cst.ClassDef,) if isinstance(body, cst.ClassDef) else _SCOPES
-    for bound, value in _links(every(body, cst.Assign, closed=() if owner else inner)):
+    facts = scope.facts
+    methods = scope.script.methods(facts.owner) if facts is not None and facts.method and not entry else {}
+    bodies = [one.node.body for one in methods.values()] or [scope.own_body]
+    lines = (line for body in bodies for line in every(body, cst.Assign, closed=() if methods else _SCOPES))
+    for bound, value in _links(lines):
         if entry and isinstance(bound, cst.Subscript) and nodes.code(bound.value) == holder and _named(scope, value):
             return True
         if nodes.code(bound) == holder and (_holds_named(scope, value) if entry else may_be_seen(value)):
