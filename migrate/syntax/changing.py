@@ -127,13 +127,14 @@ class ObjectClasses:
 
     def used(self, cls: str, method: str) -> set[str]:
         """The attributes that a method uses of its object, itself or by other methods of it."""
-        return set().union(*(used_of_self(one) for one in self._reached(cls, method)))
+        return set().union(*(used_of_self(one) for one in self.reached(cls, method)))
 
     def only_asks(self, cls: str, method: str) -> bool:
         """Whether a method, with others that it calls of its object, changes nothing of that."""
-        return not any(changed_of_self(one) for one in self._reached(cls, method))
+        return not any(changed_of_self(one) for one in self.reached(cls, method))
 
-    def _reached(self, cls: str, method: str) -> list[cst.FunctionDef]:
+    def reached(self, cls: str, method: str) -> list[cst.FunctionDef]:
+        """A method, and those that it may call of its object."""
         reached, waiting = dict[str, list[cst.FunctionDef]](), [method]
         while waiting:
             name = waiting.pop()

@@ -16,6 +16,7 @@ from migrate.known.kinds import Kind, Number, Plain, Tensor
 from migrate.known.qualified import spelled
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.expressions.results_followed import function_called, result_from_outside
+from migrate.lowering.models.object_history import class_of_object
 from migrate.lowering.scope import Scope
 from migrate.lowering.statements.blocks import run_before
 from migrate.lowering.updates.region import Region
@@ -205,13 +206,21 @@ class HostDraws(Scope):
 
     def draws_inside(self, node: cst.CSTNode) -> bool:
         """Whether functions of the project that code calls draw with Python or numpy."""
-        seen, waiting = set[str](), [node]
+        seen, waiting = list[cst.FunctionDef](), [node]
         while waiting:
-            called = [function_called(self, call) for call in usage.calls(waiting.pop())]
-            names = {facts.qualname for facts in called if facts is not None} - seen
-            seen |= names
-            waiting += [self.script.functions[name].node.body for name in names]
-        return any(self.draws_on_host(self.script.functions[name].node.body) for name in seen)
+            called = [one for call in usage.calls(waiting.pop()) for one in self.may_run(call)]
+            new = [one for one in called if all(one is not other for other in seen)]
+            seen += new
+            waiting += [one.body for one in new]
+        return any(self.draws_on_host(one.body) for one in seen)
+
+    def may_run(self, call: cst.Call) -> list[cst.FunctionDef]:
+        """The functions and methods of the project's own that a call may run."""
+        facts = function_called(self, call)
+        if facts is not None or not isinstance(call.func, cst.Attribute):
+            return [facts.node] if facts is not None else []
+        cls = class_of_object(self, nodes.dotted(call.func.value) or "")
+        return self.script.own_classes.reached(cls, call.func.attr.value) if cls is not None else []
 
     def draws_on_host(self, statement: cst.CSTNode) -> bool:
         """Whether a statement draws with Python or numpy."""

@@ -24,6 +24,7 @@ from migrate.lowering.expressions.elements import loop_kind
 from migrate.lowering.expressions.passed_on import gone_over, starts_anew
 from migrate.lowering.host.host_draws import GENERATORS, HostDraws
 from migrate.lowering.initial.attributes_followed import Followed, attribute_given, with_receiver
+from migrate.lowering.models.object_history import class_of_object
 from migrate.lowering.statements.state import StateAccess
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
@@ -223,11 +224,19 @@ class Examples(StateAccess, HostDraws, Binding):
         of_data = ".dataset[0]" in nodes.code(node)
         if of_data and self.data_keeps_generators():
             node = nodes.visited(node, _OfCopy())
+        node = nodes.visited(node, _OfCopies(self))
         from_data = of_data and self.data_draws()
         if not (from_data or self.draws_inside(source) or self.draws_on_host(source)):
             return node
         self.unit.use_snippet("without_drawing")
         return nodes.expression("without_drawing(lambda: {node})", node=node)
+
+    def changes_own_object(self, call: cst.Call) -> bool:
+        """Whether a method changes its object, which a class of the script's own has made that has no state in JAX."""
+        path = nodes.dotted(call.func.value) if isinstance(call.func, cst.Attribute) else None
+        cls = class_of_object(self, path) if path and type(self.kind_of_name(path)) is Kind else None
+        method = cst.ensure_type(call.func, cst.Attribute).attr.value if cls is not None else ""
+        return cls is not None and not self.script.own_classes.only_asks(cls, method)
 
     def data_draws(self) -> bool:
         """Whether data sets of the project draw with Python or numpy what they give."""
@@ -355,6 +364,20 @@ def _keeps_generator(cls: cst.ClassDef) -> bool:
     kept = [one.value for one in every(cls, cst.Assign) if gives and usage.attributes_assigned(one)]
     calls = [nodes.dotted(value.func) or "" for value in kept if isinstance(value, cst.Call)]
     return any(path.rpartition(".")[2] in GENERATORS for path in calls)
+
+
+class _OfCopies(cst.CSTTransformer):
+    """What methods give of copies of the objects that they change: those go on as they were."""
+
+    def __init__(self, scope: Examples) -> None:
+        super().__init__()
+        self.scope = scope
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        func = updated_node.func
+        if not isinstance(func, cst.Attribute) or not self.scope.changes_own_object(original_node):
+            return updated_node
+        return updated_node.with_changes(func=func.with_changes(value=nodes.call("copy.deepcopy", func.value)))
 
 
 class _OfCopy(cst.CSTTransformer):
