@@ -93,3 +93,61 @@ shown = [*size, net.deep.num_layers, net.deep.hidden_size, net.deep.input_size, 
 def test_sizes_of_networks_are_known_outside() -> None:
     theirs, ours = rewritten.both(SIZES)
     assert ours["shown"] == theirs["shown"] == [1, 2, 4, 2, 5, 4, 6, 2, 5, 2, 2, 5]
+
+
+APPLIED = """import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(3, 4, num_layers=2, bidirectional=True)
+        self.deep = nn.GRU(8, 5)
+        self.out = nn.Linear(5, 2)
+
+    def forward(self, x):
+        return self.out(self.deep(self.rnn(x)[0])[0][-1])
+
+
+def start(m):
+    if isinstance(m, nn.Linear):
+        for name, param in m.named_parameters():
+            if name == "bias":
+                nn.init.zeros_(param)
+            else:
+                param.data.fill_(0.5)
+    elif isinstance(m, nn.LSTM):
+        FILLED
+    elif type(m) is nn.GRU:
+        for p in m.parameters():
+            if p.dim() > 1:
+                nn.init.constant_(p, 0.2)
+            else:
+                nn.init.constant_(p.data, -0.1)
+
+
+net = Net()
+net.apply(start)
+y = net(torch.linspace(-1, 1, 24).reshape(4, 2, 3))
+shown = [[float(v) for v in row] for row in y.detach()]
+"""
+IN_TURN = """for name, param in m.named_parameters():
+            if "bias_ih" in name or name.find("bias_hh") != -1:
+                nn.init.constant_(param, 0.1)
+            elif name.startswith("weight_hh"):
+                nn.init.constant_(param, -0.2)
+            else:
+                param.data.fill_(0.3)"""
+
+
+def test_loops_of_functions_given_to_apply() -> None:
+    theirs, ours = rewritten.both(APPLIED.replace("FILLED", IN_TURN))
+    np.testing.assert_allclose(ours["shown"], theirs["shown"], rtol=1e-5)  # float32: sums of 16 products
+
+
+@pytest.mark.parametrize("test", ['"l0" in name', 'name.endswith("_reverse")', "param.shape[0] > 3"])
+def test_loops_that_go_by_more_than_the_sort_of_weight_need_a_person(test: str) -> None:
+    filled = f"for name, param in m.named_parameters():\n            if {test}:\n                nn.init.ones_(param)"
+    report = rewritten.conversion(APPLIED.replace("FILLED", filled)).report
+    assert "MIG204" in {one.code for one in report.diagnostics}

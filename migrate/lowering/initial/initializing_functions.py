@@ -18,12 +18,14 @@ from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import Arguments
 from migrate.lowering.initial.initializers_of_flax import filling, fills, in_order_of, initializer_of
 from migrate.lowering.initial.sizes_of_layers import by_shape
+from migrate.lowering.weights.selections import names_of_pair
 from migrate.rules.rule import signature
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
 _NO_ATTRIBUTES = {"device", "dtype"}  # arguments of layers that they do not keep
+_ROWS = ("_l0", "_l1", "_l0_reverse", "_l1_reverse")  # of the weights of a recurrent network, those that may be
 IN_ANY_CLASS = {"nn", "jnp", "jax", "key", "shape", "dtype"}  # what an initialiser may name in any class
 
 
@@ -94,7 +96,8 @@ class _Walk:
     def __init__(self, scope: Arguments, module: str, name: str, weights: Set[str]) -> None:
         self.scope, self.module, self.name, self.weights = scope, module, name, weights
         self.types = {f"type({module})", f"{module}.__class__"}  # what the class of the module is written as
-        self.names = {f"{written}.__name__" for written in self.types}  # and the name of that
+        # what it can be asked for by text: the name of that, in a loop over its weights the names of these
+        self.texts = {f"{written}.__name__": name for written in self.types}
         self.values: dict[str, Expr] = {}  # what its variables stand for
 
     @property
@@ -123,9 +126,40 @@ class _Walk:
             elif isinstance(statement, cst.SimpleStatementLine):
                 for small in statement.body:
                     found |= self.small(small)
+            elif isinstance(statement, cst.For) and _goes_through_weights(statement, self.module):
+                found |= self.loop(statement)
             elif self.concerned:
                 raise Unsupported("MIG204", f"{type(statement).__name__} in a function given to apply")
         return found
+
+    def loop(self, node: cst.For) -> dict[str, Expr]:
+        """What `for name, p in m.named_parameters():` gives each weight of the module."""
+        names = names_of_pair(node.target) or []
+        listed = self.listed_weights() if names else None
+        found: dict[str, Expr] = {}
+        for weight, texts in (listed or {}).items():
+            standing = {names[-1]: nodes.expression(f"{self.module}.{weight}")}
+            body = [nodes.substituted(one, standing) for one in suites.suite_of(node.body.body)]
+            first, *others = [self.turn(body, names[0], text) for text in texts]
+            if any(_written(one) != _written(first) for one in others):
+                listed = None
+            found |= first
+        if listed is None and self.concerned:
+            told = f"`for {nodes.code(node.target)} in {nodes.code(node.iter)}` in a function given to apply"
+            raise Unsupported("MIG204", told)
+        return found
+
+    def turn(self, body: Sequence[Statement], name: str, text: str) -> dict[str, Expr]:
+        """What one turn of such a loop gives, in which a variable is the name of a weight."""
+        around, self.texts = self.texts, {**self.texts, name: text}
+        found = self.block(body)
+        self.texts = around
+        return found
+
+    def listed_weights(self) -> dict[str, list[str]] | None:
+        """What `named_parameters()` gives of the module: the weights, each with the names that it may have; None where
+        that is not known."""
+        return None
 
     def taken(self, body: Sequence[Statement]) -> list[Statement]:
         """The statements of a block that the module comes by, those of branches in their place."""
@@ -160,10 +194,11 @@ class _Walk:
                 return any(self.is_a(option, node) for option in options)
             if name == "hasattr" and nodes.dotted(node.args[0].value) == self.module:
                 return self.has_attribute(str(nodes.literal(node.args[1].value)), node)
-            if isinstance(node.func, cst.Attribute) and nodes.code(node.func.value) in self.names:
-                start = nodes.literal(node.args[0].value) if node.func.attr.value == "startswith" else None
-                if isinstance(start, str):
-                    return self.name.startswith(start)
+            text = self.texts.get(nodes.code(node.func.value)) if isinstance(node.func, cst.Attribute) else None
+            if text is not None and isinstance(node.func, cst.Attribute) and len(node.args) == 1:
+                part, method = nodes.literal(node.args[0].value), node.func.attr.value
+                if isinstance(part, str) and method in ("startswith", "endswith"):
+                    return text.startswith(part) if method == "startswith" else text.endswith(part)
         if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
             target = node.comparisons[0]
             path = nodes.dotted(node.left) or ""
@@ -193,16 +228,16 @@ class _Walk:
         negative = isinstance(operator, cst.NotEqual | cst.IsNot | cst.NotIn)
         among = isinstance(operator, cst.In | cst.NotIn)
         part = nodes.literal(left)
-        if among and isinstance(part, str) and nodes.code(right) in self.names:
-            return (part in self.name) != negative
+        if among and isinstance(part, str) and nodes.code(right) in self.texts:
+            return (part in self.texts[nodes.code(right)]) != negative
         if not among and not isinstance(operator, cst.Equal | cst.NotEqual | cst.Is | cst.IsNot):
             return None
         options = nodes.elements(right) if among and isinstance(right, cst.Tuple | cst.List) else [right]
         if nodes.code(left) in self.types:
             return any(self.is_exactly(option, test) for option in options) != negative
         texts = [nodes.literal(option) for option in options]
-        if nodes.code(left) in self.names and all(isinstance(text, str) for text in texts):
-            return (self.name in texts) != negative
+        if nodes.code(left) in self.texts and all(isinstance(text, str) for text in texts):
+            return (self.texts[nodes.code(left)] in texts) != negative
         return None
 
     def has(self, path: str) -> bool:
@@ -228,8 +263,8 @@ class _Walk:
     def find(self, call: cst.Call) -> bool | None:
         """`classname.find("Conv") != -1`."""
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "find":
-            text = nodes.literal(call.args[0].value)
-            return isinstance(text, str) and text in self.name
+            part, text = nodes.literal(call.args[0].value), self.texts.get(nodes.code(call.func.value))
+            return part in text if isinstance(part, str) and text is not None else None
         return None
 
     def small(self, small: cst.BaseSmallStatement) -> dict[str, Expr]:
@@ -240,7 +275,9 @@ class _Walk:
         if isinstance(small, cst.Assign) and plain:
             bound = {nodes.code(target.target) for target in small.targets}
             self.types = self.types - bound | (bound if nodes.code(small.value) in self.types else set())
-            self.names = self.names - bound | (bound if nodes.code(small.value) in self.names else set())
+            text = self.texts.get(nodes.code(small.value))
+            self.texts = {written: one for written, one in self.texts.items() if written not in bound}
+            self.texts |= dict.fromkeys(bound, text) if text is not None else {}
             self.values |= dict.fromkeys(bound, nodes.parenthesized(self.told_value(small.value)))
         if plain or isinstance(small, cst.Pass | cst.Return) or not self.concerned:
             return {}
@@ -272,6 +309,14 @@ _ORDERS = {
     cst.Equal: orders.eq,
     cst.NotEqual: orders.ne,
 }
+
+
+def _goes_through_weights(node: cst.For, module: str) -> bool:
+    return nodes.code(node.iter) in (f"{module}.named_parameters()", f"{module}.parameters()") and node.orelse is None
+
+
+def _written(given: Mapping[str, Expr]) -> dict[str, str]:
+    return {weight: nodes.code(made) for weight, made in given.items()}
 
 
 def _asked_for_axes(node: Expr, module: str) -> str:
@@ -309,10 +354,17 @@ class _OfLayer(_Walk):
         )
 
     def rank(self, weight: str) -> int | None:
-        shape = next((one.shape for one in TABLE[self.layer].weights if one.torch == weight), None)
+        shape = next((one.shape for one in TABLE[self.layer].weights if one.asked == weight), None)
         if shape is None or ("normalized_shape" in shape and self.normalizes_several()):
             return None
         return len(shape)
+
+    def listed_weights(self) -> dict[str, list[str]] | None:
+        learnt = [one for one in TABLE[self.layer].weights if one.collection == "params"]
+        if not all(one.initializer and "." not in one.torch for one in learnt):
+            return None
+        numbered = {one.asked for one in learnt if one.asked != one.torch}
+        return {one.asked: [one.asked + row for row in (_ROWS if one.asked in numbered else ("",))] for one in learnt}
 
     def normalizes_several(self) -> bool:
         """Whether a layer of this sort is made somewhere for more than the last axis, as far as that is written."""
