@@ -38,6 +38,7 @@ from migrate.known.kinds import (
 )
 from migrate.known.qualified import file_of, spelled
 from migrate.known.script import followed
+from migrate.lowering.expressions.elements import is_field
 from migrate.lowering.models.objects_at_hand import held_in_object
 from migrate.lowering.parts import Parts
 from migrate.lowering.plainer.new_parts import NewPart
@@ -487,11 +488,8 @@ class Scope(Parts):
         """A value as JAX code takes it; remembers that the batch which it came from is wanted as jax arrays."""
         if is_batch(value.kind):
             self.script.wanted |= value.kind.origins
-            if (
-                self.region is not None
-                and isinstance(value.node, cst.Name)
-                and value.node.value not in self.region.inside
-            ):
+            name, _, field = (nodes.dotted(value.node) or "").partition(".")
+            if self.region is not None and name and name not in self.region.inside and (not field or is_field(field)):
                 return Value(value.node, Tensor())  # an input of the step, which takes it as an array
             return Value(self.taken_in(value.node), Tensor())
         return value

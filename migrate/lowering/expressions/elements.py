@@ -33,12 +33,21 @@ from migrate.known.kinds import (
 )
 from migrate.known.script import Script
 from migrate.known.weight_kinds import WEIGHT_NAME, Parameters, Selection, Weight
+from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
 
 DICT = "dict"  # the type of a dict of values that are all of one kind
 KEY_OF_ITS_OWN = Plain("generator")  # of a generator of random numbers that does nothing but draw
+# What tensors have, and models: who reads nothing else of an object may be given one.
+OF_TENSORS = frozenset(
+    {"shape", "ndim", "T", "mT", "H", "dtype", "device", "data", "grad", "requires_grad", "real", "imag", "is_cuda"}
+    | {"training", "module", "weight", "bias", "layout", "is_leaf"}
+)
+_OF_OTHERS = frozenset(
+    {"size", "names", "nbytes", "itemsize", "grad_fn", "mH", "to", "cuda", "cpu", "pin_memory", "items", "keys"}
+)
 EACH = "{}"  # in a path: any element of a list of modules
 
 
@@ -123,6 +132,12 @@ def part_kind(kind: Kind, number: int, count: int) -> Kind:
     if isinstance(kind, Tensor):
         return replace(kind, rank=kind.rank - 1 if kind.rank > 0 else -1)
     return UNKNOWN
+
+
+def is_field(attribute: str) -> bool:
+    """Whether an attribute of what a loader gives is one of several things in it, `batch.text`: none that tensors or
+    dicts have."""
+    return attribute not in OF_TENSORS | _OF_OTHERS and f"Tensor.{attribute}" not in RULES
 
 
 def part_kinds(kind: Kind, stars: Sequence[bool]) -> list[Kind]:

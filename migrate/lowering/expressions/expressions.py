@@ -38,6 +38,7 @@ from migrate.known.kinds import (
     Tensor,
     Tied,
     TorchName,
+    is_batch,
     join,
 )
 from migrate.known.qualified import options
@@ -50,6 +51,7 @@ from migrate.lowering.expressions.elements import (
     WeightsByName,
     display,
     has_key,
+    is_field,
     is_function,
     loop_kind,
     named_child,
@@ -264,7 +266,8 @@ class Expressions(
         if isinstance(base.kind, Host):
             tensor = base.kind.what == "tensor"
             kind: Kind = Number() if tensor and attribute in ("shape", "ndim", "dtype") else Host("data")
-            if (tensor and attribute in _STILL_TENSORS) or (attribute in _FIELDS and _gives_pair(node)):
+            part = is_batch(base.kind) and is_field(attribute)
+            if part or (tensor and attribute in _STILL_TENSORS) or (attribute in _FIELDS and _gives_pair(node)):
                 kind = Host("tensor", base.kind.origins)
             return Value(node.with_changes(value=base.node), kind)
         if isinstance(base.kind, ModuleClass | Makers):

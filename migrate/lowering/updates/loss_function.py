@@ -21,8 +21,10 @@ from migrate.known.kinds import (
     ProjectModule,
     Tensor,
     TorchName,
+    is_batch,
 )
 from migrate.known.states import BATCH_STATS, PARAMS, State
+from migrate.lowering.expressions.elements import is_field
 from migrate.lowering.models.models import Models
 from migrate.lowering.models.object_history import moves
 from migrate.lowering.updates.merging import merged_outputs
@@ -267,18 +269,24 @@ class _Lift(cst.CSTTransformer):
         if head == "self":
             if text.count(".") > 1 and not self.is_setting(original_node):
                 return updated_node
-        elif called or not (moves(self.scope, text) or self.stays_outside(head)):
+        elif called or not (moves(self.scope, text) or self.stays_outside(head) or self.of_batch(text)):
             return updated_node
         whole, _, told = text.rpartition(".")
         if told == "shape" and whole in self.arrays:
             return updated_node  # of what the step is given itself
         name = self.name_for(text)
-        self.found[name] = (original_node, self.scope.kind_of_name(text))
+        self.found[name] = (original_node, self.of_batch(text) or self.scope.kind_of_name(text))
         return nodes.name(name)
 
     def stays_outside(self, name: str) -> bool:
         """Whether a step can neither use a name as it is nor be given what it holds."""
         return not self.scope.reachable(name) and self.scope.liftable(name)
+
+    def of_batch(self, path: str) -> Kind | None:
+        """What one of several things in a batch is, `batch.text`: the batch may be no pytree. None for other paths."""
+        name, _, attribute = path.partition(".")
+        kind = self.scope.kind_of_name(name)
+        return Host("tensor", kind.origins) if is_batch(kind) and is_field(attribute) else None
 
     def name_for(self, path: str) -> str:
         """What the step calls an attribute: by its last word, unless that is another one's, or the loss uses it."""

@@ -7,14 +7,9 @@ import libcst as cst
 from migrate.known.facts import FunctionFacts
 from migrate.known.kinds import UNKNOWN
 from migrate.known.script import Script
+from migrate.lowering.expressions.elements import OF_TENSORS
 from migrate.syntax import nodes, usage
 from migrate.syntax.walking import every
-
-# What tensors have, and models: who reads nothing else may be given one.
-_OF_OTHERS = frozenset(
-    {"shape", "ndim", "T", "mT", "H", "dtype", "device", "data", "grad", "requires_grad", "real", "imag", "is_cuda"}
-    | {"training", "module", "weight", "bias", "layout", "is_leaf"}
-)
 
 
 def objects_read(facts: FunctionFacts) -> dict[str, list[cst.Attribute]]:
@@ -47,7 +42,7 @@ def _attributes_read(facts: FunctionFacts) -> dict[str, list[cst.Attribute]]:
     for parameter in facts.node.params.params[facts.owner_is_class :]:
         name = parameter.name.value
         mentioned = [one for one in every(facts.node.body, cst.Attribute) if nodes.dotted(one.value) == name]
-        others = [one for one in mentioned if one.attr.value not in _OF_OTHERS and id(one) not in called]
+        others = [one for one in mentioned if one.attr.value not in OF_TENSORS and id(one) not in called]
         if others and facts.params.get(name, UNKNOWN) == UNKNOWN:
             found[name] = mentioned
     return found

@@ -101,7 +101,7 @@ class StepInputs(LossFunctions):
                 if not static and not isinstance(kind, Tensor | Host) and self._decides(step, name, path):
                     static = True
                     self.tell_of_values(path)
-                (statics if static else inputs)[name] = node
+                (statics if static else inputs)[name] = self.as_array(Value(node, kind)).node
             elif self.reachable(name):
                 continue
             elif name not in bound:
