@@ -201,6 +201,7 @@ class Script(ByRound):
     half: set[str] = field(default_factory=set)  # module classes that are called under autocast
     device_used: set[str] = field(default_factory=set)  # devices that are used for more than placing tensors
     found_device_used: set[str] = field(default_factory=set)
+    host_devices: set[str] = field(default_factory=set)  # devices that torch code of the data loading names
     # model -> the variables that hold an object which has taken its weights over, and the attributes of that
     owned: set[Place] = field(default_factory=set)  # attributes that keep the weights of what their object is given
     holders: dict[Place, set[tuple[Place, Place]]] = field(default_factory=dict)

@@ -11,7 +11,7 @@ import libcst as cst
 from migrate import layouts
 from migrate.diagnostics import Unsupported
 from migrate.known.facts import FunctionFacts, merge
-from migrate.known.kinds import VANISHING, DType, Items, Kind, RunningOptions, Tensor
+from migrate.known.kinds import VANISHING, Device, DType, Items, Kind, Plain, RunningOptions, Tensor
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import KEY_OF_ITS_OWN, kinds_in
 from migrate.lowering.expressions.packed_elements import refuse_rows
@@ -22,6 +22,14 @@ from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
 
 
+def on_host(args: Sequence[cst.Arg], values: Sequence[Value]) -> list[Value]:
+    """Arguments of what another package has: a `device=` is torch's there, and the CPU, from where arrays enter JAX."""
+    named = [arg.keyword is not None and arg.keyword.value == "device" for arg in args]
+    cpu = Value(nodes.expression('"cpu"'), Plain("str"))
+    pairs = zip(named, values, strict=True)
+    return [cpu if name and isinstance(value.kind, Device) else value for name, value in pairs]
+
+
 class Arguments(StateAccess):
     """Lowering of arguments."""
 
@@ -29,9 +37,10 @@ class Arguments(StateAccess):
         """Arguments lowered as they are."""
         return placed(args, self.plain_values(args))
 
-    def plain_values(self, args: Sequence[cst.Arg]) -> list[Value]:
-        """Likewise, with what they are."""
+    def plain_values(self, args: Sequence[cst.Arg], outside: bool = False) -> list[Value]:
+        """Likewise, with what they are. `outside`: another package takes them."""
         values = [self.usable(self.expr(arg.value)) for arg in args]
+        values = on_host(args, values) if outside else values
         for arg, value in zip(args, values, strict=True):
             self.use(arg.value, value)
             refuse_rows(arg.value, value)

@@ -160,8 +160,9 @@ class Expressions(
             raise Unsupported(
                 "MIG401", f"{node.value} has earlier weights{of} than in torch, where it follows the model"
             )
-        if isinstance(kind, Device) and self.facts is not None and node.value in self.facts.parameter_names:
-            return Value(nodes.expression("jax.default_backend()"), kind)  # no call passes it
+        passed = self.facts.parameter_names if self.facts is not None else []  # which no call passes
+        if isinstance(kind, Device) and node.value in {*passed, *self.script.host_devices}:
+            return Value(nodes.expression("jax.default_backend()"), kind)
         if isinstance(kind, Members):
             return Value(display(kind), kind)
         extending = self.layer_subclass_named(node)

@@ -46,7 +46,7 @@ from migrate.known.kinds import (
 from migrate.known.qualified import is_chosen, options
 from migrate.known.states import MODE_IS_A_FIELD, MODES
 from migrate.known.weight_kinds import CHECKPOINT, WEIGHT_NAME, AnyWeight, Weight, WeightTree
-from migrate.lowering.expressions.arguments import placed
+from migrate.lowering.expressions.arguments import on_host, placed
 from migrate.lowering.expressions.elements import (
     DICT,
     KEY_OF_ITS_OWN,
@@ -262,7 +262,10 @@ class MethodCalls(ValueCalls):
         known: Kind = Plain("str") if isinstance(kind, Plain) and kind.what == "str" else arrays_of_numpy(node)
         known = FOREIGN if self.context == "setup" and kind == Plain("module") else known
         known = self.said_to_return(func) if type(known) is Kind and type(kind) is Kind else known
-        values = [self.expr(arg.value) for arg in node.args]
+        values = on_host(node.args, [self.expr(arg.value) for arg in node.args])
+        for arg, value in zip(node.args, values, strict=True):
+            if isinstance(value.kind, Device):
+                self.use(arg.value, value)
         pass_to_each(self, methods, node, values)
         known = (of_queue(node, values) if kind == Plain("module") else None) or known
         refuse_rows(node, base, *values)

@@ -156,7 +156,7 @@ class ValueCalls(
         if table is not None:
             return Value(table, Plain("str"))
         self.note_value_call(node, kind)
-        values = self.plain_values(node.args)
+        values = self.plain_values(node.args, outside=kind == Plain("imported"))
         works_on = (Tensor, Parameters, Selection)
         if kind == Plain("class") and name and any(isinstance(value.kind, works_on) for value in values):
             self.script.holding_tensors.add(inside(self.unit.scope, name))

@@ -13,6 +13,7 @@ from migrate.kept import kept
 from migrate.known.facts import FunctionFacts
 from migrate.known.kinds import (
     UNKNOWN,
+    Device,
     DType,
     Function,
     Host,
@@ -38,7 +39,9 @@ from migrate.syntax.nodes import AnyNode, Expr, Statement
 
 
 def for_torch(value: Value) -> Expr:
-    """A value as torch code takes it: what is computed in JAX is copied to a tensor."""
+    """A value as torch code takes it: what is computed in JAX is copied to a tensor; its device is the CPU."""
+    if isinstance(value.kind, Device):
+        return nodes.expression('"cpu"')
     node = layouts.first(value)
     return nodes.call(_FROM_NUMPY, nodes.call("np.array", node)) if isinstance(value.kind, Tensor) else node
 
@@ -52,6 +55,7 @@ def _parts(node: Expr) -> list[Expr]:
 
 
 _FROM_NUMPY = kept(nodes.expression("torch.from_numpy"))
+DEVICE = kept(nodes.expression('torch.device("cpu")'))  # of torch code that loads data
 
 
 class DataLoading(Generators):
@@ -117,6 +121,8 @@ class DataLoading(Generators):
             kind = self.env.lookup(name) or self.defined_later(name)
             if isinstance(kind, Function) and self.works_on_tensors(self.script.functions[kind.name]):
                 self.script.host_functions.add(kind.name)
+            elif isinstance(kind, Device):
+                self.script.host_devices.add(name)
             elif kind is not None:
                 self.sink(kind)
         return kept(node)

@@ -33,7 +33,7 @@ from migrate.known.weight_kinds import AnyWeight, Group, Parameters, Selection, 
 from migrate.lowering.expressions.elements import kinds_in, part_kind
 from migrate.lowering.expressions.named_lambdas import NamedLambdas
 from migrate.lowering.expressions.typed_tensors import tensor_type
-from migrate.lowering.host.data_loading import DataLoading
+from migrate.lowering.host.data_loading import DEVICE, DataLoading
 from migrate.lowering.initial.initialisation import Initialisation
 from migrate.lowering.models.foreign_models import refuse_foreign_model
 from migrate.lowering.models.handed_over import HandedOver
@@ -303,7 +303,10 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         if isinstance(kind, Device) and all(nodes.dotted(target) for target in targets):
             for target in targets:
                 self.bind(target, kind)
-            used = {nodes.dotted(target) for target in targets} & self.script.device_used
+            names = {nodes.dotted(target) for target in targets}
+            if names & self.script.host_devices:
+                return suites.rebuilt(line, small, small.with_changes(value=DEVICE))
+            used = names & self.script.device_used
             in_class = self.context == "method" and self.facts is None  # what reads it may know the object alone
             if not used and not in_class:
                 return []
