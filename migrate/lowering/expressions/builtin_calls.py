@@ -22,7 +22,7 @@ from migrate.known.kinds import (
     Tensor,
     TorchName,
 )
-from migrate.known.weight_kinds import Parameters
+from migrate.known.weight_kinds import Parameters, Selection
 from migrate.lowering.expressions.arguments import placed
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import kinds_in, loop_kind, taken_apart
@@ -68,7 +68,7 @@ class BuiltinCalls(AttributesByName, AttributesAsked, Distributed, HostDraws, Bi
         """A call of a name that nothing binds: one of Python's own functions."""
         if name == "map" and len(node.args) > 1 and isinstance(node.args[0].value, cst.Lambda):
             return self.mapped(node, node.args[0].value)
-        made = self.tensors_of(node)
+        made = self.tensors_of(node) or self.those_of(node)
         if made is not None:
             return self.expr(made)
         gotten = self.got_by_name(node) if name == "getattr" else None
@@ -195,6 +195,20 @@ class BuiltinCalls(AttributesByName, AttributesAsked, Distributed, HostDraws, Bi
         if not isinstance(kind, TorchName) or not (tensor_type(kind.name) or kind.name in _OF_DATA):
             return None
         made = nodes.expression("({function}(x) for x in {columns})", function=function, columns=columns)
+        self.unit.at_place_of(made, node)
+        return made
+
+    def those_of(self, node: cst.Call) -> Expr | None:
+        """`(p for p in model.parameters() if p.requires_grad)` of `filter(lambda p: p.requires_grad, ...)` with a test
+        of weights; None of other calls."""
+        test = node.args[0].value if nodes.dotted(node.func) == "filter" and len(node.args) == 2 else None
+        if not isinstance(test, cst.Lambda) or len(test.params.params) != 1:
+            return None
+        if not isinstance(self.expr(node.args[1].value).kind, Parameters | Selection):
+            return None
+        text = "({each} for {each} in {those} if {test})"
+        each = nodes.name(test.params.params[0].name.value)
+        made = nodes.expression(text, each=each, those=node.args[1].value, test=nodes.parenthesized(test.body))
         self.unit.at_place_of(made, node)
         return made
 

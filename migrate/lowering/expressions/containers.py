@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import libcst as cst
 
@@ -18,7 +19,7 @@ from migrate.known.kinds import (
     Tensor,
 )
 from migrate.known.row_kinds import NamedRow
-from migrate.known.weight_kinds import StateDict, WeightTree
+from migrate.known.weight_kinds import Parameters, StateDict, Weight, WeightTree
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import (
     DICT,
@@ -231,6 +232,8 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, B
         assert isinstance(node, cst.ListComp | cst.GeneratorExp | cst.SetComp)
         element = inner.expr(node.elt)
         made = node.with_changes(elt=layouts.first(element), for_in=made_for)
+        if isinstance(element.kind, Weight) and _as_they_are(made):
+            return Value(made.for_in.iter, Items(None, element.kind, "list"))
         if inner.turn_keys:
             made = made.with_changes(for_in=self.with_keys(made_for, inner.turn_keys, usage.loads(node.elt)))
         outside = isinstance(node.elt, cst.Name) and node.elt.value not in usage.target_names(node.for_in.target)
@@ -278,8 +281,10 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, B
     def expr_ListComp(self, node: cst.ListComp) -> Value:
         if isinstance(node.elt, cst.Name) and self.context in HOST_CONTEXTS and node.for_in.ifs:
             selection = self.filtered_parameters(node)
+            models = self.whole_models(selection)
             if selection is not None:
-                return Value(node, selection)
+                made = self.listed(selection)
+                return made if models is None else replace(made, kind=Parameters(models))
         return self._comprehension(node)
 
     def expr_GeneratorExp(self, node: cst.GeneratorExp) -> Value:
@@ -307,9 +312,17 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, B
         if isinstance(iterated.kind, WeightTree):
             iterated = each_of_tree(iterated)
         self.bind(node.target, each_of(self, iterated.kind, id(node)))
-        ifs = [condition.with_changes(test=self.node(condition.test)) for condition in node.ifs]
+        tests = [(condition, self.node(condition.test)) for condition in node.ifs]
+        ifs = [one.with_changes(test=test) for one, test in tests if nodes.literal(test) is not True]
         inner = self.comp_for(node.inner_for_in) if node.inner_for_in else None
         return node.with_changes(iter=layouts.first(iterated), ifs=ifs, inner_for_in=inner)
+
+
+def _as_they_are(node: cst.ListComp | cst.GeneratorExp | cst.SetComp) -> bool:
+    """Whether a comprehension gives what it goes over: `(p for p in weights)`."""
+    each = node.for_in
+    alone = not each.ifs and each.inner_for_in is None and not isinstance(node, cst.SetComp)
+    return alone and isinstance(node.elt, cst.Name) and nodes.code(node.elt) == nodes.code(each.target)
 
 
 def _turns(iterable: Expr) -> Expr:

@@ -12,6 +12,7 @@ from migrate.known.constructed import ListNode
 from migrate.known.facts import ClassFacts
 from migrate.known.kinds import (
     BY_WEIGHT,
+    SHAPE,
     UNKNOWN,
     Accelerator,
     AutogradFunction,
@@ -395,6 +396,10 @@ class MethodCalls(ValueCalls):
         attribute = {"numel": "size", "dim": "ndim", "nelement": "size"}.get(method)
         if attribute:
             return Value(cst.Attribute(base.node, cst.Name(attribute)), Number())
+        if method == "size" and not node.args:
+            return Value(cst.Attribute(base.node, cst.Name("shape")), Items(None, Number(), SHAPE))
+        if method == "element_size":
+            return Value(nodes.expression("{x}.dtype.itemsize", x=base.node), Number())
         if method in ("cpu", "cuda", "contiguous") or (method == "detach" and not self.under_jit):
             return base
         if method == "clone":

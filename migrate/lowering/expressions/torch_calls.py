@@ -68,6 +68,7 @@ _PASS_THROUGH = (
 # what may be done to a weight whose axes are not in torch's order
 _REDUCTIONS = (
     "norm", "vector_norm", "sum", "mean", "std", "var", "min", "max", "amin", "amax", "prod", "any", "all", "median",
+    "numel",
 )  # fmt: skip
 _RESHAPES = ("view", "reshape", "flatten", "ravel")
 _ALIKE = ("zeros_like", "ones_like", "full_like")

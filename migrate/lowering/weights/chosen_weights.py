@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import libcst as cst
 
+from migrate.lowering.weights.made_without_gradient import frozen_somewhere
 from migrate.lowering.weights.selections import Selections, asks_for_gradients, names_of_pair
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
@@ -44,7 +45,7 @@ class ChosenWeights(Selections):
         """What the parameters are called for which tests of their names hold, and a list of them; None where the tests
         are of something else, or what is done with them reads the names as well."""
         names = names_of_pair(target)
-        about_frozen = self.script.frozen.somewhere and any(map(asks_for_gradients, tests))
+        about_frozen = any(map(asks_for_gradients, tests)) and frozen_somewhere(self.script)
         if names is None or names[0] in (read if len(names) == 2 else ()):
             return None
         if not about_frozen and (len(names) != 2 or names[0] not in usage.loads(tests)):

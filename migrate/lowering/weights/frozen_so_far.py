@@ -11,7 +11,7 @@ from migrate.known.states import FROZEN
 from migrate.lowering.statements.state import StateAccess
 from migrate.lowering.weights.frozen_tests import ALWAYS, is_trained
 from migrate.lowering.weights.leaves import leaves_of
-from migrate.lowering.weights.made_without_gradient import frozen_as_made, still_of
+from migrate.lowering.weights.made_without_gradient import frozen_as_made, frozen_somewhere, still_of
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
 
@@ -66,7 +66,7 @@ class FrozenSoFar(StateAccess):
 
     def asked_of_weight(self, node: cst.Attribute) -> Value:
         """`p.requires_grad` of one parameter after the other."""
-        if not self.script.frozen.somewhere:
+        if not frozen_somewhere(self.script):
             return Value(nodes.name("True"), Number())
         name, place = self.named_weights.get(nodes.dotted(node.value) or "", ("", None))
         if place is None:

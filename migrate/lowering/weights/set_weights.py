@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import Kind, Number, Place, Tensor
+from migrate.known.kinds import Host, Kind, Number, Place, Tensor
 from migrate.known.states import PARAMS, State
 from migrate.known.weight_kinds import Weight
 from migrate.layers.moves import Permute
@@ -131,7 +131,7 @@ class SetWeights(WeightValues):
             if not may_share:
                 raise Unsupported("MIG204", f"{nodes.code(node)} would be one tensor with it")
             return layouts.first(self.copied_weight(value))
-        if type(value.kind) is Kind:
+        if type(value.kind) is Kind or value.kind == Host("data"):
             return nodes.call("jnp.asarray", value.node, nodes.expression("jnp.float32"))
         made = self.as_array(value)
         if not isinstance(made.kind, Tensor):

@@ -11,6 +11,7 @@ import libcst as cst
 from migrate.known.kinds import Never
 from migrate.known.weight_kinds import WeightTree
 from migrate.lowering.expressions.binding import Binding
+from migrate.lowering.weights.made_without_gradient import frozen_somewhere
 from migrate.lowering.weights.weight_trees import WeightTrees
 from migrate.syntax import nodes, suites
 from migrate.syntax.nodes import Statement
@@ -35,7 +36,7 @@ class ValuesPerParameter(WeightTrees, Binding):
             self.bind(target, Never())
             return []
         made = comprehension_of(small.value)
-        if made is not None and not self.script.frozen.somewhere and asks_for_trained(made.for_in):
+        if made is not None and asks_for_trained(made.for_in) and not frozen_somewhere(self.script):
             made = made.with_changes(for_in=made.for_in.with_changes(ifs=[]))
         tree = self.tree_of_gradients(made) or self.tree_comprehension(made) if made is not None else None
         if tree is None or not isinstance(tree.kind, WeightTree) or tree.kind.place is not None:
