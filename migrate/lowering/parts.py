@@ -51,6 +51,10 @@ class Parts:
         """A function or a class that data loading runs, as it is, with what of the user's it names."""
         raise NotImplementedError
 
+    def makes_static_mask(self, statement: Statement) -> bool:
+        """Whether a statement makes a mask that goes by shapes alone, or what one is made of."""
+        raise NotImplementedError
+
     def held(self, node: Expr, wanted: str = "array") -> cst.Name:
         """A name for a value that is computed before the statement at hand."""
         raise NotImplementedError

@@ -245,7 +245,12 @@ for _dimensions in (1, 2, 3):
     register(_to_one(_dimensions))
 
 
-@rule("torch.nn.functional.cosine_similarity", signature="x1, x2, dim=1, eps=1e-08", dtype="float")
+@rule(
+    "torch.nn.functional.cosine_similarity",
+    "torch.cosine_similarity",
+    signature="x1, x2, dim=1, eps=1e-08",
+    dtype="float",
+)
 def cosine_similarity(call: Call) -> Expr:
     """Each norm is clamped from below by eps.
 

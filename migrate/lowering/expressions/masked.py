@@ -16,7 +16,7 @@ from migrate import layouts
 from migrate.known.kinds import UNKNOWN, Host, Kind, Loss, Number, Tensor, is_batch
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.numpy_types import holds_bools
-from migrate.lowering.expressions.static_masks import StaticMasks
+from migrate.lowering.expressions.static_masks import StaticMasks, selected_by
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, usage
@@ -79,7 +79,7 @@ class MaskedSelections(StaticMasks):
         if not self.under_jit:
             return None
         name = self.torch_name(node.func) or ""
-        reduced = self.reduced_masked_select(node, name)
+        reduced = self.reduced_masked_select(node, name) or self.statically_selected(node)
         if reduced is not None or next(every(node, cst.Subscript), None) is None:
             return reduced
         loss = None if name else self.loss_called(node.func)
@@ -116,6 +116,20 @@ class MaskedSelections(StaticMasks):
         none = nodes.arguments([], {"reduction": cst.SimpleString('"none"')})
         each = node.with_changes(args=[*nodes.arguments(tensors), *others, *none])
         return self.reduced_selection(each, tensors, str(reduction), name)
+
+    def statically_selected(self, node: cst.Call) -> Value | None:
+        """`x.masked_select(mask)` where the mask goes by shapes alone: a boolean index; None of other calls."""
+        whole, mask = selected_by(node) or (None, None)
+        if whole is None or mask is None or not self.is_static_mask(mask):
+            return None
+        base, chosen = self.array(whole), self.expr(mask)
+        index, x = self.worked_out(layouts.first(chosen), mask), nodes.parenthesized(layouts.first(base))
+        if nodes.dotted(x) is None:
+            return None
+        if not layouts.rank(base) == layouts.rank(chosen) > 0:
+            index = nodes.call("np.broadcast_to", index, nodes.expression("{x}.shape", x=x))
+        dtype = base.kind.dtype if isinstance(base.kind, Tensor) else ""
+        return Value(nodes.expression("{x}[{index}]", x=x, index=index), Tensor(dtype, 1))
 
     def reduced_masked_select(self, node: cst.Call, name: str) -> Value | None:
         """`x.masked_select(mask).sum()`, and its mean where the mask surely has as many axes; None of other calls."""

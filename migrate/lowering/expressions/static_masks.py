@@ -23,6 +23,7 @@ from migrate.syntax.walking import every
 _OF_SIZES = frozenset(f"torch.{name}" for name in ("eye", "arange", "ones", "zeros", "full"))
 _OF_TENSORS = frozenset(f"torch.{name}" for name in ("cat", "stack", "tril", "triu", "diag", "logical_not"))
 _TYPES = ("torch.bool", "torch.float", "torch.float32", "torch.long", "torch.int", "torch.int64", "torch.uint8")
+_OF_SHAPES = frozenset({"torch.ones_like", "torch.zeros_like"})
 _METHODS = frozenset({"unsqueeze", "squeeze", "view", "reshape", "repeat", "expand", "t", "flatten", "contiguous"})
 _CASTS = frozenset({"float", "bool", "long", "int", "to", "cuda", "cpu", "type"})
 BY_DATA = "a boolean mask as index has a shape that depends on the data"
@@ -41,16 +42,22 @@ class StaticMasks(Scope):
 
     def static_parts(self) -> StaticParts:
         """What the function at hand has of them."""
-        if self.facts is None or "]" not in self.unit.source.text:
+        text = self.unit.source.text
+        if not ("]" in text or "masked_select" in text):
             return StaticParts()
-        node = self.facts.node
+        node = self.facts.node.body if self.facts is not None else self.unit.source.module
         key = (id(node), self.scope)
         if key not in self.unit.static_masks:
-            self.unit.static_masks[key] = self.find_static(suites.suite_of(node.body.body))
+            self.unit.static_masks[key] = self.find_static(suites.suite_of(node.body))
         return self.unit.static_masks[key]
 
     def worked_out(self, node: AnyNode, original: cst.CSTNode) -> AnyNode:
-        """What stands for code of such masks, in numpy; the numbers that it goes by are known to jit."""
+        """What stands for code of such masks, in numpy; the numbers that it goes by are known to jit. Raises
+        Unsupported where a step takes what a mask is made of as an array."""
+        made = {suites.name_and_value(one)[0] for one in self.static_parts().statements}
+        parts = {name for name in made & set(usage.loads(original)) if not isinstance(self.kind_of_name(name), Number)}
+        if self.region is not None and parts - self.region.inside:
+            raise Unsupported("MIG302", BY_DATA)
         for path in usage.paths(original):
             name = nodes.expression(path)
             if type(self.kind_of(name)) in (Kind, Number):
@@ -59,30 +66,40 @@ class StaticMasks(Scope):
 
     def find_static(self, body: Sequence[Statement]) -> StaticParts:
         """What a suite has of them: of the statements, those that its masks need."""
-        static: set[str] = set()
-        booleans: set[str] = set()
-        making: list[tuple[Statement, str, Expr]] = []
-        found = StaticParts()
-        for line in body:
-            simple = isinstance(line, cst.SimpleStatementLine)
-            for part in every(line, cst.Subscript) if simple else ():
-                index = part.slice[0].slice if len(part.slice) == 1 else None
-                told = index.value if isinstance(index, cst.Index) else None
-                if told is not None and self.is_static(told, static) and _is_bool(told, booleans):
-                    found.indices.add(told)
-            name, value = suites.name_and_value(line)
-            if value is not None and self.is_static(value, static):
-                making.append((line, name, value))
-                static.add(name)
-                booleans = booleans | {name} if _is_bool(value, booleans) else booleans - {name}
-            else:
-                static -= set(usage.stores(line))
+        found, making = StaticParts(), list[tuple[Statement, str, Expr]]()
+        self.collect_static(body, set(), set(), found, making)
         wanted = {name for index in found.indices for name in usage.loads(index)}
         for line, name, value in reversed(making):
             if name in wanted:
                 found.statements.add(line)
                 wanted |= set(usage.loads(value))
         return found
+
+    def collect_static(
+        self,
+        body: Sequence[Statement],
+        static: set[str],
+        booleans: set[str],
+        found: StaticParts,
+        making: list[tuple[Statement, str, Expr]],
+    ) -> None:
+        """Collects such masks of a suite, and of those in it, and what gives names to them. `static`: the names of
+        what goes by shapes alone so far, `booleans`: those of them that may be masks. A step in a loop takes what
+        stands before the loop as arrays."""
+        for line in body:
+            name, value = suites.name_and_value(line)
+            for told in _masks_in(line) if isinstance(line, cst.SimpleStatementLine) else ():
+                if self.is_static(told, static) and _is_bool(told, booleans):
+                    found.indices.add(told)
+            if value is not None and self.is_static(value, static):
+                making.append((line, name, value))
+                static.add(name)
+                booleans = booleans | {name} if _is_bool(value, booleans) else booleans - {name}
+                continue
+            static -= set(usage.stores(line))
+            around = (set(), set()) if isinstance(line, cst.For | cst.While) else ({*static}, booleans)
+            for inner in _suites_in(line):
+                self.collect_static(suites.suite_of(inner.body), *around, found, making)
 
     def is_static(self, node: Expr, static: set[str]) -> bool:
         """Whether an expression goes by numbers and shapes alone."""
@@ -94,7 +111,7 @@ class StaticMasks(Scope):
             return True
         match node:
             case cst.Name(value=name):
-                return name in static or isinstance(self.kind_of(node), Number | Device)
+                return name in static or isinstance(self.kind_of(node), Number | Device) or self.is_number_below(name)
             case cst.Attribute(attr=cst.Name(value="shape" | "device")):
                 return True
             case cst.Attribute():
@@ -116,6 +133,11 @@ class StaticMasks(Scope):
                 return self.is_static_call(func, args, static)
         return False
 
+    def is_number_below(self, name: str) -> bool:
+        """Whether a name of the file, whose masks are looked for before its first statement, is a number for good."""
+        last = self.script.finals.get(self.unit.scope, {}).get(name)
+        return self.facts is None and name in self.unit.constants and isinstance(last, Number)
+
     def is_static_call(self, func: Expr, args: Sequence[cst.Arg], static: set[str]) -> bool:
         """The same of a call: of torch's, of a method, of a size."""
         if isinstance(func, cst.Attribute) and func.attr.value == "size":
@@ -123,6 +145,8 @@ class StaticMasks(Scope):
         name = self.torch_name(func) or ""
         if nodes.dotted(func) == "len":
             return len(args) == 1
+        if name in _OF_SHAPES:
+            return len(args) == 1 and nodes.dotted(args[0].value) is not None
         given = [arg for arg in args if arg.keyword is None or arg.keyword.value != "device"]
         sizes = name in _OF_SIZES or nodes.dotted(func) == "range"
         method = func.attr.value if isinstance(func, cst.Attribute) else ""
@@ -139,6 +163,33 @@ class StaticMasks(Scope):
     def is_setting(self, node: Expr) -> bool:
         """Whether an argument that is a size, or a device, may be a setting: `self.args.batch_size`."""
         return isinstance(node, cst.Attribute) and nodes.dotted(node) is not None and type(self.kind_of(node)) is Kind
+
+
+def _suites_in(node: cst.CSTNode) -> list[cst.BaseSuite]:
+    """The suites of a loop, of both sides of a branch, of a `with` or a `try`."""
+    if isinstance(node, cst.FunctionDef | cst.ClassDef):
+        return []
+    found = [child for child in node.children if isinstance(child, cst.BaseSuite)]
+    others = [
+        child for child in node.children if isinstance(child, cst.Else | cst.If | cst.ExceptHandler | cst.Finally)
+    ]
+    return found + [suite for other in others for suite in _suites_in(other)]
+
+
+def _masks_in(line: cst.SimpleStatementLine) -> list[Expr]:
+    """What a statement takes as an index or selects by."""
+    indices = [part.slice[0].slice for part in every(line, cst.Subscript) if len(part.slice) == 1]
+    selections = [selected_by(call) for call in usage.calls(line)]
+    return [index.value for index in indices if isinstance(index, cst.Index)] + [one[1] for one in selections if one]
+
+
+def selected_by(call: cst.Call) -> tuple[Expr, Expr] | None:
+    """What `x.masked_select(mask)` or `torch.masked_select(x, mask)` selects from, and the mask."""
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "masked_select":
+        return None
+    given = [arg.value for arg in call.args if not arg.star]
+    parts = given if len(given) == 2 else [call.func.value, *given]
+    return (parts[0], parts[1]) if len(parts) == 2 else None
 
 
 def _is_bool(node: Expr, booleans: set[str]) -> bool:
@@ -169,6 +220,13 @@ class _InNumpy(cst.CSTTransformer):
         if isinstance(node.func, cst.Name) and not hasattr(builtins, node.func.value):
             raise Unsupported("MIG302", BY_DATA)
         return True
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        function = (nodes.dotted(updated_node.func) or "").removeprefix("np.")
+        if function not in ("ones_like", "zeros_like"):
+            return updated_node
+        shape = cst.Attribute(nodes.parenthesized(updated_node.args[0].value), cst.Name("shape"))
+        return nodes.call(f"np.{function.removesuffix('_like')}", shape)
 
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> Expr:
         if original_node.value in ("jax", "nn"):

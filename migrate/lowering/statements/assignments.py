@@ -370,7 +370,8 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             self.share(targets, small.value)
         self.env.shared |= through
         grows = isinstance(node, cst.Call) and nodes.dotted(node.func) in ("jnp.concatenate", "concatenate")
-        if self.loops and grows and set(usage.loads(node)) & set(usage.target_names(targets[0])):
+        carried = set(usage.loads(node)) & set(usage.target_names(targets[0])) if self.loops and grows else ()
+        if any(usage.reads_first(self.blocks[-1].statements, name) for name in carried):
             self.unit.report(Unsupported("MIG501", f"{nodes.code(targets[0])} grows at each turn of the loop"), line)
         made_targets = [self.stored_target(target) for target in small.targets]
         made = suites.rebuilt(line, small, small.with_changes(value=node, targets=made_targets))

@@ -264,6 +264,7 @@ class RegionFinding(RegionStatements):
             if number in needed:
                 inside = number in sorting.traced | sorting.weighed
                 inside = inside or self.starts_sum(statements[: own[-1] + 1], number)
+                inside = inside or self.makes_static_mask(statement)
                 if not inside and sorting.movable(statement):
                     sorting.before.append(statement)
                     continue

@@ -111,6 +111,8 @@ class LossFunctions(Models):
             self.region.inside |= binds if isinstance(statement, cst.BaseCompoundStatement) else frozenset()
             with self.then([*part.body[number + 1 :], part.loss]):
                 lowered = self.statement(statement)
+            if self.makes_static_mask(statement):
+                lowered = [self.worked_out(one, statement) for one in lowered]
             self.region.inside |= binds
             made += suites.with_comments([*self.before, *lowered], statement)
         self.region.replaying = False
