@@ -44,6 +44,10 @@ def in_forward(*lines: str) -> str:
         in_forward("kept = x", "x = x * 3 - 1", "x = self.act(x)", "return x + kept"),
         in_forward("x = self.block(x)", "return x + self.act(x * 3)"),
         in_forward("y = self.block(x)", "return x + y"),
+        in_forward("return x + self.block(x)"),
+        in_forward("x = x - 2 * self.block(x)", "return x"),
+        in_forward("return self.block(x) + x * 3"),
+        in_forward("y = self.block(x) - torch.cos(x) * x", "return x + y"),
         in_forward("total, z = x.new_zeros(5), x", "total -= z.abs()", "return total + z"),
     ],
 )
@@ -60,7 +64,9 @@ def test_names_bound_together_share_what_they_share_alone() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        in_forward("return x + self.block(x)"),
+        in_forward("return x * 2 + self.block(x)"),
+        in_forward("return torch.tanh(x) + self.block(x)"),
+        in_forward("kept = x", "y = x + self.block(x)", "return y + kept"),
         in_forward("y = torch.exp(self.act(x))", "return x + y"),
         in_forward("kept = x", "x = self.act(x)", "return kept + x"),
         in_forward("x = x * 2", "kept = x", "x = self.act(x)", "return kept + x"),

@@ -14,7 +14,8 @@ from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.statements.liveness import Liveness
 from migrate.lowering.unit import known
 from migrate.rules.catalogue import RULES
-from migrate.syntax import nodes, usage
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.walking import every
 
 _TWICE_AS_ONCE = {"torch.nn.ReLU": "nn.relu", "torch.nn.ReLU6": "nn.relu6"}
 
@@ -70,12 +71,20 @@ class ChangedInputs(Liveness):
         if self.facts is not None and name in self.facts.kept and name in self.env.shared:
             raise Unsupported("MIG303", f"{name} is changed in place by {nodes.code(node)}, and read again by a caller")
         again = name not in self.rebound and self.live(name)
-        alone = self.reads.count(name) == 1 and not any(map(self.live, self.other_names(name)))
+        unnamed = not any(map(self.live, self.other_names(name)))
+        alone = self.reads.count(name) == 1 and unnamed
         function = self.changes_once(node)
-        if again and alone and function and not (self.nested or self.conditional):
+        beside = unnamed and not alone and _reads_it_changed(self.at_hand(), node, name)
+        if ((again and alone) or beside) and function and not (self.nested or self.conditional):
             self.before.append(nodes.statement(f"{name} = {function}({name})"))
         elif again or not alone:
             raise Unsupported("MIG303", f"{name} is changed in place by {nodes.code(node)}, and read again")
+
+    def at_hand(self) -> cst.CSTNode | None:
+        """What the simple statement at hand evaluates; None of others."""
+        block = self.blocks[-1] if self.blocks else None
+        small = suites.alone(block.statements[block.index]) if block is not None else None
+        return small.value if isinstance(small, cst.Assign | cst.Return | cst.Expr) else None
 
     def changes_once(self, node: cst.Call) -> str:
         """The function that a module begins with, where doing it twice is doing it once; "" for others."""
@@ -88,3 +97,23 @@ class ChangedInputs(Liveness):
         if name not in self.env.shared:
             return []
         return [one for one, meant in self.env.definitions.items() if nodes.dotted(meant) == name]
+
+
+def _reads_it_changed(evaluated: cst.CSTNode | None, call: cst.Call, name: str) -> bool:
+    """Whether all else that an expression reads of a name is read once a call has changed it: what stands behind the
+    call, and the other operand of `x + self.block(x)`, which is an object and no value when the call begins."""
+    calls = [one for one in every(evaluated, cst.Call) if nodes.code(one) == nodes.code(call)] if evaluated else []
+    if evaluated is None or len(calls) != 1:
+        return False
+    inside = {id(one) for one in every(calls[0], cst.Name)}
+    operands = set[int]()
+    for operation in every(evaluated, cst.BinaryOperation):
+        sides = (operation.left, operation.right)
+        for one, other in (sides, sides[::-1]):
+            operands |= {id(one)} if any(each is calls[0] for each in every(other, cst.Call)) else set()
+    begun = False
+    for one in every(evaluated, cst.Name):
+        begun |= id(one) in inside
+        if one.value == name and id(one) not in inside | operands and not begun:
+            return False
+    return True
