@@ -97,3 +97,14 @@ def test_only_what_is_carried_from_turn_to_turn_grows() -> None:
         in_loop(SCRIPT.replace("MASK", twice).replace("SELECTED", "(sim[mask].view(6, -1) + twice[0])"))
     )
     assert "MIG501" not in {one.code for one in made.report.diagnostics}
+
+
+def test_what_a_loop_of_the_host_makes_longer_grows() -> None:
+    script = """import torch
+
+model = torch.nn.Linear(3, 3)
+x = torch.ones(1, 3)
+for turn in range(3):
+    x = torch.cat([x, model(x)[-1:]])
+"""
+    assert [(one.code, one.line) for one in rewritten.clean(script).report.diagnostics] == [("MIG501", 6)]

@@ -179,6 +179,12 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             return made
         raise Unsupported("MIG204", f"{nodes.dotted(target)} is changed after its module was made")
 
+    def is_carried(self, name: str) -> bool:
+        """Whether what a loop of the host binds to a name is what its next turn begins with."""
+        block = self.blocks[-1]
+        anew = name in usage.stores(block.statements[block.index + 1 :])
+        return not (self.under_jit or anew) and usage.reads_first(block.statements, name)
+
     def named_selection(
         self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.Name, chosen: Selection
     ) -> list[Statement]:
@@ -371,7 +377,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         self.env.shared |= through
         grows = isinstance(node, cst.Call) and nodes.dotted(node.func) in ("jnp.concatenate", "concatenate")
         carried = set(usage.loads(node)) & set(usage.target_names(targets[0])) if self.loops and grows else ()
-        if any(usage.reads_first(self.blocks[-1].statements, name) for name in carried):
+        if any(map(self.is_carried, carried)):
             self.unit.report(Unsupported("MIG501", f"{nodes.code(targets[0])} grows at each turn of the loop"), line)
         made_targets = [self.stored_target(target) for target in small.targets]
         made = suites.rebuilt(line, small, small.with_changes(value=node, targets=made_targets))
