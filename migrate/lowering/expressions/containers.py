@@ -319,9 +319,14 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, B
 
 
 def _as_they_are(node: cst.ListComp | cst.GeneratorExp | cst.SetComp) -> bool:
-    """Whether a comprehension gives what it goes over: `(p for p in weights)`."""
+    """Whether a comprehension gives what it goes over, a list of nobody else's: `(p for p in model.parameters())`."""
     each = node.for_in
-    alone = not each.ifs and each.inner_for_in is None and not isinstance(node, cst.SetComp)
+    alone = (
+        isinstance(each.iter, cst.Call)
+        and not each.ifs
+        and each.inner_for_in is None
+        and not isinstance(node, cst.SetComp)
+    )
     return alone and isinstance(node.elt, cst.Name) and nodes.code(node.elt) == nodes.code(each.target)
 
 

@@ -264,7 +264,7 @@ class RegionFinding(RegionStatements):
             if number in needed:
                 inside = number in sorting.traced | sorting.weighed
                 inside = inside or self.starts_sum(statements[: own[-1] + 1], number)
-                inside = inside or self.makes_static_mask(statement)
+                inside = inside or self.masks_inside(statements, [i for i in own if i in needed], number, sorting)
                 if not inside and sorting.movable(statement):
                     sorting.before.append(statement)
                     continue
@@ -423,6 +423,17 @@ class RegionFinding(RegionStatements):
             else:
                 names -= set(usage.stores(statement))
         return found
+
+    def masks_inside(
+        self, statements: Sequence[Statement], needed: Sequence[int], number: int, sorting: _Sorting
+    ) -> bool:
+        """Whether a statement makes a mask that jit must know, and only what the loss function does reads it."""
+        if not self.makes_static_mask(statements[number]):
+            return False
+        made = set(usage.stores(statements[number]))
+        readers = [i for i in needed if i > number and made & set(usage.loads(statements[i]))]
+        traced = sorting.traced | sorting.weighed
+        return all(i in traced or self.masks_inside(statements, needed, i, sorting) for i in readers)
 
     def starts_sum(self, statements: Sequence[Statement], number: int) -> bool:
         """Whether a statement is `loss = 0`, of a name that others then add to: a loss function starts with it."""
