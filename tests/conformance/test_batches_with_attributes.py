@@ -1,4 +1,4 @@
-"""Batches that are objects: named tuples of a data set, what a `collate_fn` makes. A step takes what is read of them."""
+"""Batches that are objects: named tuples of a data set, what `collate_fn` makes. A step takes what is read of them."""
 
 import numpy as np
 import pytest
