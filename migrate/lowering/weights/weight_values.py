@@ -8,6 +8,7 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import SHAPE, Items, Kind, Model, Number, Place
+from migrate.known.numbered_parts import from_the_beginning
 from migrate.known.states import PARAMS, State
 from migrate.known.weight_kinds import Parameters, Selection, Weight
 from migrate.lowering.modules.layer_weights import in_torch_order
@@ -21,6 +22,17 @@ from migrate.syntax.nodes import Expr
 from migrate.weights import weights_of
 
 
+def _path_with_numbers(node: Expr) -> str | None:
+    """`model.blocks.0.weight` of `model.blocks[0].weight`; None of anything else than names and literal indices."""
+    if isinstance(node, cst.Attribute):
+        owner = _path_with_numbers(node.value)
+        return owner and f"{owner}.{node.attr.value}"
+    if isinstance(node, cst.Subscript):
+        owner, key = _path_with_numbers(node.value), nodes.looked_up(node)
+        return f"{owner}.{key}" if owner and type(key) in (int, str) else None
+    return nodes.dotted(node)
+
+
 class WeightValues(Selections):
     """What a script reads of the weights of its models."""
 
@@ -28,10 +40,11 @@ class WeightValues(Selections):
         """`model.table.weight`, with the axes that it has in torch unless it may be `moved`; None where it is none."""
         if self.context not in (*HOST_CONTEXTS, "region"):
             return None
-        found = self.model_and_path(nodes.dotted(node))
-        if found is None:
+        found = self.model_and_path(_path_with_numbers(node))
+        parts = from_the_beginning(self.script, found[0].cls, found[1]) if found is not None else None
+        if found is None or parts is None:
             return None
-        kind, parts = found
+        kind = found[0]
         leaf = self.one_leaf(kind, parts)
         if kind.place is None or leaf is None:
             return None
