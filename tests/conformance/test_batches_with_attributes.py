@@ -28,6 +28,8 @@ class Batch:
         self.text = torch.stack([one.text for one in samples])
         self.label = torch.stack([one.label for one in samples])
         self.count = len(samples)
+        self.kind, self.full = f"of {len(samples)}", len(samples) > 3
+        self.mask, self.weight_of = None, self.label + 1
 
 
 loader = DataLoader(Data(), batch_size=4, collate_fn=COLLATE)
@@ -78,6 +80,28 @@ def test_numbers_of_a_batch() -> None:
     loss = "loss = criterion(model(batch.text).squeeze(1), batch.label) / batch.count"
     theirs, ours = rewritten.both(SCRIPT.replace("COLLATE", "Batch").replace("LOSS", loss))
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        'batch.kind == "of 4"',
+        "batch.full",
+        "batch.count > 3 and batch.full",
+        "batch.mask is None",
+        "batch.mask is not None",
+        "batch.weight_of is not None",
+        "batch.label.sum() > 1",
+    ],
+)
+def test_what_the_loss_goes_by(test: str) -> None:
+    loss = (
+        f"loss = criterion(model(batch.text).squeeze(1), batch.label)\n        if {test}:\n            loss = loss * 2"
+    )
+    loss += "\n        if batch.mask is not None:\n            loss = loss * batch.mask.sum()"
+    loss += "\n        if batch.weight_of is not None:\n            loss = loss * batch.weight_of.mean()"
+    theirs, ours = rewritten.both(SCRIPT.replace("COLLATE", "Batch").replace("LOSS", loss))
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)  # float32, three steps
 
 
 def test_a_step_takes_what_is_read() -> None:

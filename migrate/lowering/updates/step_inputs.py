@@ -28,6 +28,7 @@ from migrate.known.kinds import (
 )
 from migrate.known.qualified import options
 from migrate.known.states import OPT_STATE, PARAMS, State
+from migrate.lowering.expressions.elements import is_field
 from migrate.lowering.models.object_history import class_of_object
 from migrate.lowering.updates.deciding import computed_alike, decides, decides_in_calls, differing
 from migrate.lowering.updates.loss_function import LossFunctions
@@ -38,6 +39,7 @@ from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.none_tests import tested_for_none
 from migrate.syntax.walking import every
 
 _STATIC = (Loss, Function, Operation, Instance, Plain, Model, Optimizer, Autocast, DType)
@@ -98,10 +100,18 @@ class StepInputs(LossFunctions):
                 static = isinstance(kind, Loss | Function | Operation | Model) or kind == Plain("str")
                 path = nodes.dotted(node) or name
                 static = static or name in step.constants or name in called_there or path.endswith(".shape")
-                if not static and not isinstance(kind, Tensor | Host) and self._decides(step, name, path):
+                field = self.is_field_of_batch(path)  # which may be no tensor
+                perhaps = field and _is_tested_for_none(step.body, name)
+                array = perhaps or (isinstance(kind, Tensor | Host) and not field)
+                if not static and not array and self._decides(step, name, path):
                     static = True
                     self.tell_of_values(path)
-                (statics if static else inputs)[name] = self.as_array(Value(node, kind)).node
+                if static:
+                    statics[name] = node
+                elif perhaps:
+                    inputs[name] = nodes.call("jax.tree.map", self.taken_in(node).func, node)  # None stays None
+                else:
+                    inputs[name] = self.as_array(Value(node, kind)).node
             elif self.reachable(name):
                 continue
             elif name not in bound:
@@ -128,6 +138,11 @@ class StepInputs(LossFunctions):
             kind = step.lifted[name][1] if name in step.lifted else self.kind_of_name(name)
             self.script.hashed.update(options(kind.cls) if isinstance(kind, Model) else ())
         return statics, inputs
+
+    def is_field_of_batch(self, path: str) -> bool:
+        """Whether a path is that of one of several things in a batch, `batch.text`."""
+        name, _, attribute = path.partition(".")
+        return is_batch(self.kind_of_name(name)) and bool(attribute) and is_field(attribute)
 
     def _decides(self, step: Step, name: str, path: str) -> bool:
         """Whether Python goes by a number in a step, where it is `name`, or in a function that the step gives it to."""
@@ -218,6 +233,12 @@ def _with_loss_in_place(body: Sequence[Statement]) -> list[cst.CSTNode]:
         else:
             made.append(statement)
     return made
+
+
+def _is_tested_for_none(body: Sequence[Statement], name: str) -> bool:
+    """Whether code asks whether there is a value under a name: `if mask is not None`."""
+    tests = (tested_for_none(test) for one in body for test in every(one, cst.Comparison))
+    return any(nodes.dotted(told[0]) == name for told in tests if told is not None)
 
 
 def _is_spread(body: Sequence[Statement], name: str) -> bool:
