@@ -68,7 +68,7 @@ def test_a_residual_block_adds_what_its_first_layer_made_of_the_input() -> None:
     ("first", "forward", "after", "why"),
     [
         ("nn.ReLU(inplace=True)", "return self.residual(x)", "return self.block(x) + x", "by a caller"),
-        ("nn.ReLU(inplace=True)", "return x + self.residual(x)", "return self.block(x)", "read again"),
+        ("nn.ReLU(inplace=True)", "return x * 2 + self.residual(x)", "return self.block(x)", "read again"),
         ("nn.LeakyReLU(0.2, inplace=True)", SUM, "return self.block(x)", "read again"),
     ],
 )
