@@ -129,3 +129,10 @@ for turn in range(3):
     x = torch.cat([x, model(x)[-1:]])
 """
     assert [(one.code, one.line) for one in rewritten.clean(script).report.diagnostics] == [("MIG501", 6)]
+
+
+@pytest.mark.parametrize("selected", ["helpers.masked_select(sim, mask)", "helpers.table.masked_select(mask)"])
+def test_what_is_not_known_to_be_torchs_selection_is_no_index(selected: str) -> None:
+    script = f"import helpers\n{SCRIPT.replace('MASK', MASKS['eye']).replace('SELECTED', selected)}"
+    made = rewritten.conversion(script)
+    assert "[mask]" not in made.text and "broadcast_to" not in made.text

@@ -16,7 +16,7 @@ from migrate import layouts
 from migrate.known.kinds import UNKNOWN, Host, Kind, Loss, Number, Tensor, is_batch
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.numpy_types import holds_bools
-from migrate.lowering.expressions.static_masks import StaticMasks, selected_by
+from migrate.lowering.expressions.static_masks import StaticMasks
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, usage
@@ -119,8 +119,10 @@ class MaskedSelections(StaticMasks):
 
     def statically_selected(self, node: cst.Call) -> Value | None:
         """`x.masked_select(mask)` where the mask goes by shapes alone: a boolean index; None of other calls."""
-        whole, mask = selected_by(node) or (None, None)
+        whole, mask = self.selected_by(node) or (None, None)
         if whole is None or mask is None or not self.is_static_mask(mask):
+            return None
+        if not isinstance(self.asked(whole).kind, Tensor):
             return None
         base, chosen = self.array(whole), self.expr(mask)
         index, x = self.worked_out(layouts.first(chosen), mask), nodes.parenthesized(layouts.first(base))
@@ -137,15 +139,8 @@ class MaskedSelections(StaticMasks):
         given = [*called, *(arg.value for arg in node.args)]
         reduction = nodes.code(node.func).rpartition(".")[2]
         selected = given[0] if len(given) == 1 and reduction in _REDUCTIONS.keys() - _STARTS else None
-        if not isinstance(selected, cst.Call) or any(arg.keyword or arg.star for arg in selected.args):
-            return None
-        parts = [arg.value for arg in selected.args]
-        if self.torch_name(selected.func) != "torch.masked_select":
-            method = selected.func
-            if not isinstance(method, cst.Attribute) or method.attr.value != "masked_select":
-                return None
-            parts = [method.value, *parts]
-        if len(parts) != 2 or not isinstance(self.asked(parts[0]).kind, Tensor):
+        parts = self.selected_by(selected) if isinstance(selected, cst.Call) else None
+        if parts is None or not isinstance(self.asked(parts[0]).kind, Tensor):
             return None
         whole, mask = self.array(parts[0]), self.array(parts[1])
         x, where = layouts.first(whole), layouts.first(mask)

@@ -45,10 +45,9 @@ class StaticMasks(Scope):
         text = self.unit.source.text
         if not ("]" in text or "masked_select" in text):
             return StaticParts()
-        node = self.facts.node.body if self.facts is not None else self.unit.source.module
-        key = (id(node), self.scope)
+        key = (id(self.own_body), self.scope)
         if key not in self.unit.static_masks:
-            self.unit.static_masks[key] = self.find_static(suites.suite_of(node.body))
+            self.unit.static_masks[key] = self.find_static(suites.suite_of(self.own_body.body))
         return self.unit.static_masks[key]
 
     def worked_out(self, node: AnyNode, original: cst.CSTNode) -> AnyNode:
@@ -88,7 +87,7 @@ class StaticMasks(Scope):
         stands before the loop as arrays."""
         for line in body:
             name, value = suites.name_and_value(line)
-            for told in _masks_in(line) if isinstance(line, cst.SimpleStatementLine) else ():
+            for told in self.masks_in(line) if isinstance(line, cst.SimpleStatementLine) else ():
                 if self.is_static(told, static) and _is_bool(told, booleans):
                     found.indices.add(told)
             if value is not None and self.is_static(value, static):
@@ -98,8 +97,26 @@ class StaticMasks(Scope):
                 continue
             static -= set(usage.stores(line))
             around = (set(), set()) if isinstance(line, cst.For | cst.While) else ({*static}, booleans)
-            for inner in _suites_in(line):
+            for inner in every(line, cst.BaseSuite, closed=(cst.BaseSuite, cst.FunctionDef, cst.ClassDef)):
                 self.collect_static(suites.suite_of(inner.body), *around, found, making)
+
+    def masks_in(self, line: cst.SimpleStatementLine) -> list[Expr]:
+        """What a statement takes as an index or selects by."""
+        indices = [part.slice[0].slice for part in every(line, cst.Subscript) if len(part.slice) == 1]
+        selections = map(self.selected_by, usage.calls(line)) if "masked_select" in self.unit.source.text else ()
+        return [one.value for one in indices if isinstance(one, cst.Index)] + [one[1] for one in selections if one]
+
+    def selected_by(self, call: cst.Call) -> tuple[Expr, Expr] | None:
+        """What `x.masked_select(mask)` or `torch.masked_select(x, mask)` selects from, and the mask; None of other
+        calls."""
+        if any(arg.keyword or arg.star for arg in call.args):
+            return None
+        given = [arg.value for arg in call.args]
+        if self.torch_name(call.func) != "torch.masked_select":
+            if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "masked_select":
+                return None
+            given.insert(0, call.func.value)
+        return (given[0], given[1]) if len(given) == 2 else None
 
     def is_static(self, node: Expr, static: set[str]) -> bool:
         """Whether an expression goes by numbers and shapes alone."""
@@ -163,33 +180,6 @@ class StaticMasks(Scope):
     def is_setting(self, node: Expr) -> bool:
         """Whether an argument that is a size, or a device, may be a setting: `self.args.batch_size`."""
         return isinstance(node, cst.Attribute) and nodes.dotted(node) is not None and type(self.kind_of(node)) is Kind
-
-
-def _suites_in(node: cst.CSTNode) -> list[cst.BaseSuite]:
-    """The suites of a loop, of both sides of a branch, of a `with` or a `try`."""
-    if isinstance(node, cst.FunctionDef | cst.ClassDef):
-        return []
-    found = [child for child in node.children if isinstance(child, cst.BaseSuite)]
-    others = [
-        child for child in node.children if isinstance(child, cst.Else | cst.If | cst.ExceptHandler | cst.Finally)
-    ]
-    return found + [suite for other in others for suite in _suites_in(other)]
-
-
-def _masks_in(line: cst.SimpleStatementLine) -> list[Expr]:
-    """What a statement takes as an index or selects by."""
-    indices = [part.slice[0].slice for part in every(line, cst.Subscript) if len(part.slice) == 1]
-    selections = [selected_by(call) for call in usage.calls(line)]
-    return [index.value for index in indices if isinstance(index, cst.Index)] + [one[1] for one in selections if one]
-
-
-def selected_by(call: cst.Call) -> tuple[Expr, Expr] | None:
-    """What `x.masked_select(mask)` or `torch.masked_select(x, mask)` selects from, and the mask."""
-    if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "masked_select":
-        return None
-    given = [arg.value for arg in call.args if not arg.star]
-    parts = given if len(given) == 2 else [call.func.value, *given]
-    return (parts[0], parts[1]) if len(parts) == 2 else None
 
 
 def _is_bool(node: Expr, booleans: set[str]) -> bool:
