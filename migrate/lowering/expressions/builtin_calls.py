@@ -204,7 +204,7 @@ class BuiltinCalls(AttributesByName, AttributesAsked, Distributed, HostDraws, Bi
         test = node.args[0].value if nodes.dotted(node.func) == "filter" and len(node.args) == 2 else None
         if not isinstance(test, cst.Lambda) or len(test.params.params) != 1:
             return None
-        if not isinstance(self.expr(node.args[1].value).kind, Parameters | Selection):
+        if not isinstance(self.asked(node.args[1].value).kind, Parameters | Selection):
             return None
         text = "({each} for {each} in {those} if {test})"
         each = nodes.name(test.params.params[0].name.value)

@@ -160,9 +160,10 @@ class Expressions(
             raise Unsupported(
                 "MIG401", f"{node.value} has earlier weights{of} than in torch, where it follows the model"
             )
-        passed = self.facts.parameter_names if self.facts is not None else []  # which no call passes
-        if isinstance(kind, Device) and node.value in {*passed, *self.script.host_devices}:
-            return Value(nodes.expression("jax.default_backend()"), kind)
+        if isinstance(kind, Device):
+            passed = self.facts.parameter_names if self.facts is not None else []  # which no call passes
+            if node.value in {*passed, *self.script.host_devices}:
+                return Value(nodes.expression("jax.default_backend()"), kind)
         if isinstance(kind, Members):
             return Value(display(kind), kind)
         extending = self.layer_subclass_named(node)

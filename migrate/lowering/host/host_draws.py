@@ -206,11 +206,10 @@ class HostDraws(Scope):
 
     def draws_inside(self, node: cst.CSTNode) -> bool:
         """Whether functions of the project that code calls draw with Python or numpy."""
-        seen, waiting = list[cst.FunctionDef](), [node]
+        seen, waiting = set[cst.FunctionDef](), [node]
         while waiting:
-            called = [one for call in usage.calls(waiting.pop()) for one in self.may_run(call)]
-            new = [one for one in called if all(one is not other for other in seen)]
-            seen += new
+            new = {one for call in usage.calls(waiting.pop()) for one in self.may_run(call)} - seen
+            seen |= new
             waiting += [one.body for one in new]
         return any(self.draws_on_host(one.body) for one in seen)
 

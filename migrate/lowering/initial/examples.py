@@ -233,10 +233,12 @@ class Examples(StateAccess, HostDraws, Binding):
 
     def changes_own_object(self, call: cst.Call) -> bool:
         """Whether a method changes its object, which a class of the script's own has made that has no state in JAX."""
-        path = nodes.dotted(call.func.value) if isinstance(call.func, cst.Attribute) else None
-        cls = class_of_object(self, path) if path and type(self.kind_of_name(path)) is Kind else None
-        method = cst.ensure_type(call.func, cst.Attribute).attr.value if cls is not None else ""
-        return cls is not None and not self.script.own_classes.only_asks(cls, method)
+        func = call.func
+        path = nodes.dotted(func.value) if isinstance(func, cst.Attribute) else None
+        if not isinstance(func, cst.Attribute) or not path or type(self.kind_of_name(path)) is not Kind:
+            return False
+        cls = class_of_object(self, path)
+        return cls is not None and not self.script.own_classes.only_asks(cls, func.attr.value)
 
     def data_draws(self) -> bool:
         """Whether data sets of the project draw with Python or numpy what they give."""

@@ -134,19 +134,20 @@ class _Walk:
 
     def loop(self, node: cst.For) -> dict[str, Expr]:
         """What `for name, p in m.named_parameters():` gives each weight of the module."""
-        names = names_of_pair(node.target) or []
-        listed = self.listed_weights() if names else None
+        told = f"`for {nodes.code(node.target)} in {nodes.code(node.iter)}` in a function given to apply"
+        names, listed = names_of_pair(node.target), self.listed_weights()
+        if names is None or listed is None:
+            if self.concerned:
+                raise Unsupported("MIG204", told)
+            return {}
         found: dict[str, Expr] = {}
-        for weight, texts in (listed or {}).items():
+        for weight, texts in listed.items():
             standing = {names[-1]: nodes.expression(f"{self.module}.{weight}")}
             body = [nodes.substituted(one, standing) for one in suites.suite_of(node.body.body)]
-            first, *others = [self.turn(body, names[0], text) for text in texts]
-            if any(_written(one) != _written(first) for one in others):
-                listed = None
-            found |= first
-        if listed is None and self.concerned:
-            told = f"`for {nodes.code(node.target)} in {nodes.code(node.iter)}` in a function given to apply"
-            raise Unsupported("MIG204", told)
+            turns = [self.turn(body, names[0], text) for text in texts]
+            if any(_written(one) != _written(turns[0]) for one in turns):
+                raise Unsupported("MIG204", told)  # which layer or direction it is, it goes by as well
+            found |= turns[0]
         return found
 
     def turn(self, body: Sequence[Statement], name: str, text: str) -> dict[str, Expr]:

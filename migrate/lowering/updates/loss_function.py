@@ -167,6 +167,12 @@ class LossFunctions(Models):
             return all(self.script.is_constructor(one.qualname) or not one.method for one in methods.values())
         return type(kind) in (Kind, Plain)
 
+    def field_of_batch(self, path: str) -> Kind | None:
+        """What one of several things in a batch is, `batch.text`: the batch may be no pytree. None for other paths."""
+        name, _, attribute = path.partition(".")
+        kind = self.kind_of_name(name)
+        return Host("tensor", kind.origins) if is_batch(kind) and attribute and is_field(attribute) else None
+
     def reachable(self, name: str) -> bool:
         """Whether a module-level function can use the name as it is: a constant, a function, an import of the
         module."""
@@ -268,27 +274,22 @@ class _Lift(cst.CSTTransformer):
         if head in self.bound:
             return updated_node
         called = any(original_node is function for function in self.functions)
+        of_batch = self.scope.field_of_batch(text)
         if head == "self":
             if text.count(".") > 1 and not self.is_setting(original_node):
                 return updated_node
-        elif called or not (moves(self.scope, text) or self.stays_outside(head) or self.of_batch(text)):
+        elif called or not (moves(self.scope, text) or self.stays_outside(head) or of_batch is not None):
             return updated_node
         whole, _, told = text.rpartition(".")
         if told == "shape" and whole in self.arrays:
             return updated_node  # of what the step is given itself
         name = self.name_for(text)
-        self.found[name] = (original_node, self.of_batch(text) or self.scope.kind_of_name(text))
+        self.found[name] = (original_node, of_batch or self.scope.kind_of_name(text))
         return nodes.name(name)
 
     def stays_outside(self, name: str) -> bool:
         """Whether a step can neither use a name as it is nor be given what it holds."""
         return not self.scope.reachable(name) and self.scope.liftable(name)
-
-    def of_batch(self, path: str) -> Kind | None:
-        """What one of several things in a batch is, `batch.text`: the batch may be no pytree. None for other paths."""
-        name, _, attribute = path.partition(".")
-        kind = self.scope.kind_of_name(name)
-        return Host("tensor", kind.origins) if is_batch(kind) and is_field(attribute) else None
 
     def name_for(self, path: str) -> str:
         """What the step calls an attribute: by its last word, unless that is another one's, or the loss uses it."""

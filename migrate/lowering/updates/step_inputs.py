@@ -28,7 +28,6 @@ from migrate.known.kinds import (
 )
 from migrate.known.qualified import options
 from migrate.known.states import OPT_STATE, PARAMS, State
-from migrate.lowering.expressions.elements import is_field
 from migrate.lowering.models.object_history import class_of_object
 from migrate.lowering.updates.deciding import computed_alike, decides, decides_in_calls, differing
 from migrate.lowering.updates.loss_function import LossFunctions
@@ -100,7 +99,7 @@ class StepInputs(LossFunctions):
                 static = isinstance(kind, Loss | Function | Operation | Model) or kind == Plain("str")
                 path = nodes.dotted(node) or name
                 static = static or name in step.constants or name in called_there or path.endswith(".shape")
-                field = self.is_field_of_batch(path)  # which may be no tensor
+                field = self.field_of_batch(path) is not None  # which may be no tensor
                 perhaps = field and _is_tested_for_none(step.body, name)
                 array = perhaps or (isinstance(kind, Tensor | Host) and not field)
                 if not static and not array and self._decides(step, name, path):
@@ -138,11 +137,6 @@ class StepInputs(LossFunctions):
             kind = step.lifted[name][1] if name in step.lifted else self.kind_of_name(name)
             self.script.hashed.update(options(kind.cls) if isinstance(kind, Model) else ())
         return statics, inputs
-
-    def is_field_of_batch(self, path: str) -> bool:
-        """Whether a path is that of one of several things in a batch, `batch.text`."""
-        name, _, attribute = path.partition(".")
-        return is_batch(self.kind_of_name(name)) and bool(attribute) and is_field(attribute)
 
     def _decides(self, step: Step, name: str, path: str) -> bool:
         """Whether Python goes by a number in a step, where it is `name`, or in a function that the step gives it to."""

@@ -87,11 +87,28 @@ class Selections(FrozenSoFar):
 
     def part_of_model(self, node: Expr) -> Selection | None:
         """The weights of a model, or of a part of one."""
+        found = self.model_and_keys(node)
+        if found is None:
+            return None
+        model, kind, keys = found
+        counted = from_the_beginning(self.script, kind.cls, keys)
+        if kind.place is None or counted is None:
+            return None
+        keys, leaves = counted, leaves_of(self.script, self.root(kind.place))
+        path = ".".join(key for key in keys if key != "module")
+        chosen = _sorted(leaf.flax for leaf in leaves if not path or leaf.torch.startswith(f"{path}."))
+        if path and not chosen:
+            raise Unsupported("MIG302", f"{nodes.code(model)}.{path} is not known to have weights")
+        return Selection(((kind.place, chosen),), ".".join(keys) or kind.place.short)
+
+    def model_and_keys(self, node: Expr) -> tuple[Expr, Model, list[str]] | None:
+        """The model that `model.blocks[0].head` starts with, what it is, and the names and literal indices that follow
+        it; None where it starts with none."""
         keys: list[str] = []
         while True:
             kind = self.kind_of(node)
             if isinstance(kind, Model):
-                break
+                return node, kind, keys
             if isinstance(node, cst.Attribute):
                 keys.insert(0, node.attr.value)
             elif isinstance(node, cst.Subscript) and len(node.slice) == 1:
@@ -102,15 +119,6 @@ class Selections(FrozenSoFar):
             else:
                 return None
             node = node.value
-        counted = from_the_beginning(self.script, kind.cls, keys)
-        if kind.place is None or counted is None:
-            return None
-        keys, leaves = counted, leaves_of(self.script, self.root(kind.place))
-        path = ".".join(key for key in keys if key != "module")
-        found = _sorted(leaf.flax for leaf in leaves if not path or leaf.torch.startswith(f"{path}."))
-        if path and not found:
-            raise Unsupported("MIG302", f"{nodes.code(node)}.{path} is not known to have weights")
-        return Selection(((kind.place, found),), ".".join(keys) or kind.place.short)
 
     def one_weight(self, node: Expr) -> Selection | None:
         """One weight of a model: `model.head.weight`."""

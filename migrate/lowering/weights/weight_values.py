@@ -22,17 +22,6 @@ from migrate.syntax.nodes import Expr
 from migrate.weights import weights_of
 
 
-def _path_with_numbers(node: Expr) -> str | None:
-    """`model.blocks.0.weight` of `model.blocks[0].weight`; None of anything else than names and literal indices."""
-    if isinstance(node, cst.Attribute):
-        owner = _path_with_numbers(node.value)
-        return owner and f"{owner}.{node.attr.value}"
-    if isinstance(node, cst.Subscript):
-        owner, key = _path_with_numbers(node.value), nodes.looked_up(node)
-        return f"{owner}.{key}" if owner and type(key) in (int, str) else None
-    return nodes.dotted(node)
-
-
 class WeightValues(Selections):
     """What a script reads of the weights of its models."""
 
@@ -40,7 +29,7 @@ class WeightValues(Selections):
         """`model.table.weight`, with the axes that it has in torch unless it may be `moved`; None where it is none."""
         if self.context not in (*HOST_CONTEXTS, "region"):
             return None
-        found = self.model_and_path(_path_with_numbers(node))
+        found = self.model_and_parts(node)
         parts = from_the_beginning(self.script, found[0].cls, found[1]) if found is not None else None
         if found is None or parts is None:
             return None
@@ -49,6 +38,14 @@ class WeightValues(Selections):
         if kind.place is None or leaf is None:
             return None
         return self.weight_at(kind.place, leaf, moved)
+
+    def model_and_parts(self, node: Expr) -> tuple[Model, list[str]] | None:
+        """The model that `model.blocks[0].weight` starts with, and what follows it; None where it starts with none."""
+        path = nodes.dotted(node)
+        if path is not None:
+            return self.model_and_path(path)
+        found = self.model_and_keys(node)
+        return None if found is None else (found[1], [key for key in found[2] if key != "module"])
 
     def weight_at(self, place: Place, leaf: Leaf, moved: bool = False) -> Value | None:
         """One parameter of a model; None where its axes cannot be put as torch has them."""
