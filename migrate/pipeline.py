@@ -120,7 +120,10 @@ def _converted(project: Project, options: Options) -> ProjectConversion:
 
 def convert_part(part: Project, name: str, options: Options = DEFAULT) -> tuple[list[Output], Manifest]:
     """Rewrites files that depend on one another. What the scripts have no use for and cannot be converted is a stub."""
-    taken = taken_first(part.inputs, options)
+    try:
+        taken = taken_first(part.inputs, options)
+    except Exception as error:
+        return [_broken(member, error) for member in part.members], Manifest(name, "linen", ())
     scripts = [member.scope for member in part.members if member.path in part.scripts]
     left: list[Stub] = []
     while True:
@@ -151,6 +154,12 @@ def _errors(outputs: Sequence[Output]) -> dict[str, list[Diagnostic]]:
         for output in outputs
         if output.member.source is not None
     }
+
+
+def _broken(member: Member, error: Exception) -> Output:
+    """A file of a part of the project that a bug of our own was met in before any of its files was lowered."""
+    problem = member.problem if member.source is None else our_fault(member.source.path, error)
+    return Output(member, None, () if problem is None else (problem,))
 
 
 def _with_notes(output: Output, notes: Sequence[Diagnostic]) -> Output:

@@ -365,11 +365,12 @@ class Example:
     names: tuple[str, ...] = ()  # of the arguments: "" of those by position
     method: str = ""  # what is called in place of a forward pass, of which the class has none
     cls: str = ""  # of the model whose method is called, which may be another one by that name
+    at_hand: bool = False  # by what makes the model, before anything else asks for weights: its names are bound there
 
     @property
-    def rank(self) -> tuple[bool, bool, bool]:
+    def rank(self) -> tuple[bool, bool, bool, bool]:
         """The first one of the highest rank is taken."""
-        return self.called, self.direct, self.trained
+        return self.called, self.direct, self.at_hand, self.trained
 
     @property
     def drawn(self) -> list[str]:

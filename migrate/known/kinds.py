@@ -68,7 +68,8 @@ class Unpassed(Tensor):
 class Host(Kind):
     """What stays torch or foreign: data sets, loaders, transforms, batches of a loader (`tensor`)."""
 
-    what: str = "data"  # "data", "loader", "stream" (of batches, by a generator), "tensor", "batch", "transform"
+    # "data", "loader", "stream" (of batches, by a generator), "tensor", "batch", "transform", "reshaping"
+    what: str = "data"
     origins: frozenset[int] = frozenset()  # the nodes that bound a batch
 
 

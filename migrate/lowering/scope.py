@@ -98,6 +98,8 @@ class Scope(Parts):
         self.pending: list[tuple[str, Place, cst.CSTNode]] = []  # models and optimizers whose state is not made yet
         self.touched: set[Place] = set()  # objects made here whose weights or state have been used here
         self.waiting: set[Place] = set()  # models among them whose example input is known, and not at hand yet
+        self.read_unmade: set[Place] = set()  # models whose weights were read while they were not made yet
+        self.said_unmade: set[Place] = set()  # those among them that were reported there
         self.pending_in: dict[Place, int] = {}  # how many loops are around what makes those models
         self.pending_place = NOWHERE  # the target of the assignment being lowered
         self.pending_cycle: Expr | None = None  # the schedule of the momentum that goes with a new scheduler

@@ -89,7 +89,7 @@ SOURCES: dict[str, tuple[str, str]] = {
     "MIG401": (LOOP.replace("loss.backward()", "loss.backward(inputs=[x])"), "    loss = model(x).sum()"),
     "MIG402": (
         HEAD + "class Pair(Net):\n    def forward(self, x, y):\n        return self.fc(x[y])\n\n\n"
-        "model = Pair()\nprint(model)\n",
+        "model = Pair()\nprint(model.state_dict())\n",
         "model = Pair()",
     ),
     "MIG404": (
@@ -178,7 +178,7 @@ def test_code(code: str) -> None:
     "use",
     [
         "model = nn.Linear(3, 1)\nfor x in other.rows:\n    print(model(x[x > 0]))\n",
-        "model = nn.Bilinear(3, 2, 1)\nprint(model)\n",
+        "model = nn.Bilinear(3, 2, 1)\nprint(model.state_dict())\n",
     ],
 )
 def test_weights_that_are_not_made_are_told_of_once(use: str) -> None:

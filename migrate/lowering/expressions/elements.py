@@ -48,6 +48,7 @@ OF_TENSORS = frozenset(
 _OF_OTHERS = frozenset(
     {"size", "names", "nbytes", "itemsize", "grad_fn", "mH", "to", "cuda", "cpu", "pin_memory", "items", "keys"}
 )
+_SERVING = ("loader", "data", "transform", "reshaping")  # what data loading is made of
 EACH = "{}"  # in a path: any element of a list of modules
 
 
@@ -60,7 +61,7 @@ class WeightsByName(Items):
 
 def dict_kind(values: Sequence[Kind]) -> Kind:
     """The kind of a dict with values of such kinds: jit takes one of arrays alone. A loader for each phase is one."""
-    if values and all(isinstance(kind, Host) and kind.what in ("loader", "data", "transform") for kind in values):
+    if values and all(isinstance(kind, Host) and kind.what in _SERVING for kind in values):
         each = Items(tuple(values)).joined()
         return Plain("dict") if each is UNKNOWN else Items(None, each, DICT)
     making = Items(tuple(values)).joined()

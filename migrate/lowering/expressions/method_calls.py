@@ -60,6 +60,7 @@ from migrate.lowering.expressions.elements import (
 )
 from migrate.lowering.expressions.one_of_objects import methods_of_each, pass_to_each
 from migrate.lowering.expressions.packed_elements import refuse_rows
+from migrate.lowering.expressions.rows_of_packages import rows_of
 from migrate.lowering.expressions.torch_calls import in_place_rule
 from migrate.lowering.expressions.value_calls import FOREIGN, ValueCalls, as_model, which_model
 from migrate.lowering.models.foreign_models import refuse_given_to_others
@@ -268,7 +269,8 @@ class MethodCalls(ValueCalls):
             if isinstance(value.kind, Device):
                 self.use(arg.value, value)
         pass_to_each(self, methods, node, values)
-        known = (of_queue(node, values) if kind == Plain("module") else None) or known
+        if kind == Plain("module"):
+            known = of_queue(node, values) or rows_of(self, node, values) or known
         refuse_rows(node, base, *values)
         refuse_given_to_others(self, node, values)
         module = (nodes.dotted(func.value) or "").partition(".")[0]

@@ -42,8 +42,9 @@ from migrate.lowering.expressions.named_lambdas import NamedLambdas
 from migrate.lowering.expressions.operation_values import OperationValues
 from migrate.lowering.expressions.or_else import OrElse
 from migrate.lowering.expressions.own_calls import OwnCalls
+from migrate.lowering.expressions.rows_of_packages import rows_of
 from migrate.lowering.expressions.user_calls import UserCalls
-from migrate.lowering.host.transforms import TRANSFORM, transformed_image
+from migrate.lowering.host.transforms import RESHAPING, TRANSFORM, transformed_image
 from migrate.lowering.models.called_parts import CalledParts
 from migrate.lowering.models.foreign_models import refuse_given_to_others
 from migrate.lowering.models.summaries import Summaries
@@ -81,7 +82,7 @@ class ValueCalls(
 
     def refuse_foreign(self, node: cst.Call, kind: Kind) -> None:
         """Declines to call, in what jit traces, what another package has made: a module of timm, of torchvision."""
-        if kind not in (FOREIGN, Host("data"), TRANSFORM) or not self.under_jit:
+        if kind not in (FOREIGN, Host("data"), TRANSFORM, RESHAPING) or not self.under_jit:
             return
         if self.context == "forward" or any(isinstance(self.expr(arg.value).kind, Tensor) for arg in node.args):
             raise Unsupported("MIG202", f"{nodes.code(node.func)}, which another package makes, is not converted")
@@ -167,9 +168,9 @@ class ValueCalls(
         image = transformed_image(node, kind, [value.kind for value in values])
         if image is not None:
             return Value(made, image)
-        queue = of_queue(node, values) if kind == Plain("imported") else None
-        if queue is not None:
-            return Value(made, queue)
+        held = (of_queue(node, values) or rows_of(self, node, values)) if kind == Plain("imported") else None
+        if held is not None:
+            return Value(made, held)
         if self.context == "setup" and kind == Plain("imported"):
             return Value(made, FOREIGN)
         return Value(made, Plain("str") if name == "str" else UNKNOWN)

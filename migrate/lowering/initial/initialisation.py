@@ -142,17 +142,25 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
 
     def finish_inits(self) -> None:
         """Reports what could not be initialised by the end of a scope."""
+        quiet = {place for _, place, _ in self.pending if self.is_never_read(place)} | self.said_unmade
         for what, place, line in self.pending:
             self.want_inside(place)
             self.stays_unbound(place)
             if place in self.script.tabulated.keys() - self.script.unfed:
                 continue
             self.script.unfed |= {place} - self.script.examples.keys() if what == "model" else set()
-            if what in ("model", "part") and place.name not in self.unit.refused_reads:  # it is said there
+            told = place.name in self.unit.refused_reads or place in quiet
+            if what in ("model", "part") and not told:
                 self.unit.report(
                     Unsupported("MIG402", f"{place.name}: no call of it was found to take the input from"), line
                 )
         self.pending = []
+
+    def is_never_read(self, place: Place) -> bool:
+        """Whether nothing asks a model for weights: `layer = nn.Linear(3, 4)`, to be looked at."""
+        waits = any(entry[0] != "model" for entry in self.pending) or place in self.read_unmade
+        elsewhere = any(place.name in unit.source.text for unit in self.unit.others.values() if unit is not self.unit)
+        return place.scope == self.scope and not place.of_self and not waits and not elsewhere
 
     def init_model(self, place: Place) -> list[Statement] | None:
         """`params = model.init(key, example)["params"]`, or None where the example is not to be had yet."""

@@ -74,7 +74,8 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         forward = max(forwards, key=lambda facts: len(needed_by(facts.node)), default=None)
         drawn = tuple(draw.name for draw in forward.draws) if forward is not None else ()
         called = self.facts is None or bool(self.facts.calls)
-        rank, roots = (called, direct, trained), self.roots(model.place)
+        at_hand = not method and self.is_first_use(model.place)
+        rank, roots = (called, direct, at_hand, trained), self.roots(model.place)
 
         def is_better(one: Example | None) -> bool:
             return one is None or one.rank < rank or tuple(one.drawn) != drawn
@@ -90,9 +91,20 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
             arguments += [nodes.substituted(draw.node, given) for draw in forward.draws]
             names += list(drawn)
         definitions = dict(self.env.definitions)
-        example = Example(self.scope, tuple(arguments), definitions, trained, direct, called, tuple(names), method)
+        example = Example(
+            self.scope, tuple(arguments), definitions, trained, direct, called, tuple(names), method, at_hand=at_hand
+        )
         self.script.examples |= dict.fromkeys(better, example)
         self.script.examples_of |= {(root, model.cls): example for root in of_class}
+
+    def is_first_use(self, place: Place) -> bool:
+        """Whether the scope that has made a model calls it before anything else is done with it, where its weights are
+        not made yet: what it is given is at hand where they are made."""
+        block = self.blocks[0] if len(self.blocks) == 1 else None
+        waits = ("model", place) in [entry[:2] for entry in self.pending] and place.scope == self.scope
+        if block is None or not waits:
+            return False
+        return not any(place.name in usage.loads(statement) for statement in block.statements[: block.index])
 
     def through_model(self, arguments: Sequence[Expr]) -> bool:
         """Whether arguments were computed by some model, or are what an object of the script's holds by then: others

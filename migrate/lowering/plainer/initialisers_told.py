@@ -38,7 +38,7 @@ def _told(one: Input) -> Input:
     taken = {name.value for name in every(module, cst.Name)}
     fixed = set(imported_names(module)) | _CONSTANTS.keys()
     for function in suites.suite_of(module.body):
-        if not isinstance(function, cst.FunctionDef) or not _FILLING.search(nodes.code(function.body)):
+        if not isinstance(function, cst.FunctionDef) or not _is_filling(nodes.code(function.body)):
             continue
         uses = _uses(module, function, fixed)
         if not uses:
@@ -53,6 +53,11 @@ def _told(one: Input) -> Input:
             edits.parts[use.node] = use.instead(made[label].name.value)
         edits.instead[function] = list(made.values())
     return one.edited(edits) if edits else one
+
+
+def _is_filling(body: str) -> bool:
+    """Whether a function fills weights, and does not train them: `w.grad.zero_()` is no initial weight."""
+    return _FILLING.search(body) is not None and ".backward(" not in body
 
 
 @dataclass(frozen=True)
@@ -153,7 +158,7 @@ def _settled(function: cst.FunctionDef, settings: dict[str, Expr], name: str) ->
     inner = _returned(function)
     body = nodes.substituted((inner or function).body, values).deep_clone()
     params = (inner or function).params
-    left = nodes.separated([one.with_changes(default=None) for one in params.params if one.name.value not in settings])
+    left = nodes.separated([cst.Param(one.name) for one in params.params if one.name.value not in settings])
     return function.with_changes(
         name=cst.Name(name),
         params=cst.Parameters([one.deep_clone() for one in left]),

@@ -113,6 +113,7 @@ class StateAccess(Detached, ChosenModels, LookedAt):
         if state.place in (self.captured | self.lost) and state.what in _KEPT:
             raise Unsupported("MIG404", f"the {state.what} of {state.place.name} belong to an object that has it")
         for what, place, line in self.pending:
+            self.read_unmade |= {place} & {state.place}
             if what == "model" and place == state.place and not self.making_optimizer and state.what != OPT_STATE:
                 if self.sampling and place == self.pending[0][1]:
                     raise Unsupported("MIG402", f"the first input of {place.name} is made with its own weights")
@@ -123,6 +124,7 @@ class StateAccess(Detached, ChosenModels, LookedAt):
                 self.script.early |= {place} & self.waiting
                 self.script.unfed |= {place} - self.script.examples.keys()
                 self.unit.report(Unsupported("MIG402", f"{place.name} is used before an example is at hand"), line)
+                self.said_unmade.add(place)
         here = state.place.scope == self.scope and not state.place.of_self
         if here and state.place in self.script.perhaps_loaded - self.ready and state.what in (PARAMS, BATCH_STATS):
             raise Unsupported("MIG402", f"{state.place.name} has its weights from a file in some runs alone")
