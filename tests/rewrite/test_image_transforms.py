@@ -45,6 +45,36 @@ def test_what_gives_a_tensor(made: str) -> None:
     assert "jnp.asarray(" in conversion.text
 
 
+READ = """
+import torch
+import torch.nn as nn
+import torchvision
+from torchvision import transforms
+
+transform = {made}
+model = nn.Sequential(nn.Flatten(), nn.Linear(192, 2))
+model.eval()
+image = transform(torchvision.io.read_image("image.png").float() / 255)
+with torch.no_grad():
+    print(model(image.unsqueeze(0)), image.permute(1, 2, 0).shape)
+"""
+
+
+@pytest.mark.parametrize(
+    "made", ["transforms.Resize(8)", "transforms.Compose([transforms.Resize((8, 8)), transforms.CenterCrop(8)])"]
+)
+def test_what_gives_a_tensor_of_a_tensor(made: str) -> None:
+    conversion = convert(parse("script.py", READ.format(made=made)))
+    assert [found.code for found in conversion.report.diagnostics] == []
+    assert "jnp.asarray(image.unsqueeze(0))" in conversion.text
+
+
+@pytest.mark.parametrize("made", ["transforms.FiveCrop(8)", "transforms.Compose([transforms.ToPILImage()])"])
+def test_what_gives_no_tensor_of_a_tensor(made: str) -> None:
+    conversion = convert(parse("script.py", READ.format(made=made)))
+    assert {found.code for found in conversion.report.diagnostics} == {"MIG306"}
+
+
 @pytest.mark.parametrize("made", UNKNOWN)
 def test_what_may_give_something_else(made: str) -> None:
     conversion = convert(parse("script.py", SCRIPT.format(made=made)))

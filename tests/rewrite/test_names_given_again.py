@@ -180,3 +180,19 @@ def test_a_name_that_a_class_has_too() -> None:
 def test_a_name_that_is_a_keyword_somewhere_stays() -> None:
     made = convert(parse("train.py", OWN + "print(dict(cross_entropy=1))\n"))
     assert any("needs a function called cross_entropy" in one.message for one in made.report.diagnostics)
+
+
+def test_a_function_that_is_written_anew_and_given_models_of_two_classes_each_time() -> None:
+    """The calls of either definition are told apart, so that each class of models may have a copy."""
+    nets = "".join(
+        f"class {name}(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        f"        self.{part} = {layer}\n\n"
+        f"    def forward(self, x):\n        return self.{part}(x)\n\n\n"
+        for name, part, layer in (("A", "fc", "nn.Linear(3, 2)"), ("B", "row", "nn.Sequential(nn.Linear(3, 2))"))
+    )
+    show = "def show(model, x):\n    model.eval()\n    with torch.no_grad():\n        print(SCALE * model(x))\n\n\n"
+    calls = "a, b = A(), B()\nshow(a, torch.ones(1, 3))\nshow(b, torch.ones(1, 3))\n"
+    again = show.replace("SCALE", "2") + "show(a, torch.ones(2, 3))\nshow(b, torch.ones(2, 3))\n"
+    source = "import torch\nfrom torch import nn\n\n\n" + nets + show.replace("SCALE", "1") + calls + again
+    conversion = convert(parse("x.py", source))
+    assert not conversion.report.diagnostics, conversion.report.as_text()

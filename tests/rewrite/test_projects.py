@@ -459,3 +459,19 @@ def test_models_of_one_name_are_told_apart_by_their_files(tmp_path: Path) -> Non
     conversion = converted(write(tmp_path, {"train.py": script, "nets/model.py": MODEL}), "train.py")
     shapes = {model.name: model.leaves[0].shape for model in conversion.manifest.models}
     assert shapes == {"Net": (3, 4), "nets.model.Net": (3, 2)}
+
+
+def test_a_bug_before_anything_is_lowered_costs_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from migrate import pipeline
+
+    write(tmp_path, {"a.py": MODEL, "b.py": MODEL})
+    taken = pipeline.taken_first
+    monkeypatch.setattr(
+        pipeline,
+        "taken_first",
+        lambda inputs, options: 1 / 0 if "a.py" in inputs[0].source.path else taken(inputs, options),
+    )
+    conversion = converted(tmp_path, "a.py", "b.py")
+    (found,) = conversion.report.diagnostics
+    assert found.code == "MIG900" and "ZeroDivisionError" in found.message and found.path.endswith("a.py")
+    assert {output.member.place: output.changed for output in conversion.outputs} == {"a.py": False, "b.py": True}

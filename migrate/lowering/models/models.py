@@ -18,7 +18,7 @@ from migrate.lowering.host.host_draws import HostDraws
 from migrate.lowering.initial.method_examples import MethodUses
 from migrate.lowering.models.chosen_models import joined_results
 from migrate.lowering.models.jitted_passes import JittedPasses, Streams, is_traced
-from migrate.lowering.models.needed_inputs import needed_by, needed_of
+from migrate.lowering.models.needed_inputs import needed_by, needed_of, of_layer
 from migrate.lowering.models.objects_at_hand import asks_object
 from migrate.lowering.models.told_modes import ToldModes
 from migrate.rules.rule import Value
@@ -84,7 +84,8 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         of_class = [root for root in roots if is_better(self.script.examples_of.get((root, model.cls)))]
         if not better and not of_class:
             return
-        arguments = _first_given(args, needed_of(self, forward, args) if forward is not None else len(args))
+        taken = args if forward is not None else of_layer(self, model.cls, args)
+        arguments = _first_given(taken, needed_of(self, forward, args) if forward is not None else len(taken))
         names = [""] * len(arguments)
         if forward is not None:
             given = self.given_to(forward, args, method=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 import libcst as cst
 
-from migrate.known.constructed import ClassNode
+from migrate.known.constructed import ClassNode, LayerNode
 from migrate.known.facts import FunctionFacts
 from migrate.known.kinds import Function, Module
+from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.scope import Scope
 from migrate.syntax import nodes, usage
@@ -31,6 +34,17 @@ def needed_of(scope: Scope, forward: FunctionFacts, args: Sequence[cst.Arg]) -> 
             break
         count += 1
     return count
+
+
+def of_layer(scope: Scope, cls: str, args: Sequence[cst.Arg]) -> list[cst.Arg]:
+    """What an example has of the arguments of a call of a layer that is a model by itself: those that can be given by
+    position. A mask that is given by its name would be another argument there, and has a default."""
+    layer = scope.script.classes[cls].children.get("") if cls in scope.script.classes else None
+    names = re.findall(r"(\w+)(?:=[^,]*)?(?:, |$)", TABLE[layer.torch].call) if isinstance(layer, LayerNode) else []
+    if not names or any(arg.star for arg in args):
+        return list(args)
+    given = dict(zip(argument_names(args, names), args, strict=True))
+    return [cst.Arg(given[name].value) for name in takewhile(given.__contains__, names)]
 
 
 def _fails(scope: Scope, function: FunctionFacts, name: str, seen: frozenset[str] = frozenset()) -> bool:

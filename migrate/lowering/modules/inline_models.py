@@ -31,6 +31,7 @@ from migrate.syntax.chains import unchained
 from migrate.syntax.nodes import Expr, Statement
 
 _IN_ANY_SCOPE = {"nn", "jnp", "jax", "torch_init"}
+_ANYTHING = "*args, **kwargs", nodes.expression("self.layers(*args, **kwargs)")  # parameters, and what they make
 
 
 class InlineModels(Setup, Binding):
@@ -115,13 +116,11 @@ class InlineModels(Setup, Binding):
         facts.renamed = {"": "layers"}
         fields = {} if is_module(self.scope) else self.local_parts(node)
         inner = nodes.visited(node, _Fields({text: name for name, text in fields.items()}))
-        entered = layouts.enter(Value(nodes.name("x"), Tensor()), kind)
-        call = nodes.call("self.layers", entered.node)
-        returned = layouts.first(layouts.leave(kind, call, entered))
+        params, returned = ("x", _passed(kind)) if _takes_one(kind) else _ANYTHING
 
         def make(name: str) -> list[Statement]:
             text = f"class {name}(nn.Module):\n    def setup(self):\n        pass\n\n"
-            text += "    def __call__(self, x):\n        pass\n"
+            text += f"    def __call__(self, {params}):\n        pass\n"
             made = cst.parse_module(text).body[0]
             assert isinstance(made, cst.ClassDef)
             setup, forward = made.body.body
@@ -152,6 +151,18 @@ class InlineModels(Setup, Binding):
             if text.partition(".")[0] in local and text != "self.training":
                 found.setdefault(text.rpartition(".")[2], text)
         return found
+
+
+def _takes_one(kind: Module) -> bool:
+    """Whether what a model is made of is called with one array: layers one after the other, or one of most layers."""
+    (option,) = kind.options
+    return not isinstance(option, LayerNode) or "," not in TABLE[option.torch].call
+
+
+def _passed(kind: Module) -> Expr:
+    """What the layers of a model make of its input `x`, with the channels where torch has them."""
+    entered = layouts.enter(Value(nodes.name("x"), Tensor()), kind)
+    return layouts.first(layouts.leave(kind, nodes.call("self.layers", entered.node), entered))
 
 
 def _without_modes(node: Expr) -> Expr:

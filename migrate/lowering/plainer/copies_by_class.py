@@ -42,6 +42,7 @@ from migrate.lowering.plainer.inherited_methods import with_inherited_methods
 from migrate.lowering.plainer.initialisers_outside import with_initialisers_inside
 from migrate.lowering.plainer.initialisers_told import with_initialisers_told
 from migrate.lowering.plainer.last_definitions import with_last_definitions
+from migrate.lowering.plainer.layers_of_stacks import with_layers_in_stacks
 from migrate.lowering.plainer.layers_written_out import with_layers_written_out
 from migrate.lowering.plainer.lists_named_outside import with_lists_named
 from migrate.lowering.plainer.lists_on_models import with_lists_apart
@@ -143,6 +144,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_last_definitions,
     with_functions_of_torch,
     with_layers_written_out,
+    with_layers_in_stacks,
     with_saved_named,
     with_plain_factories,
     with_options_written_out,
