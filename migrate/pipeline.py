@@ -123,7 +123,9 @@ def convert_part(part: Project, name: str, options: Options = DEFAULT) -> tuple[
     try:
         taken = taken_first(part.inputs, options)
     except Exception as error:
-        return [_broken(member, error) for member in part.members], Manifest(name, "linen", ())
+        faults = [our_fault(member.source.path, error) if member.source else None for member in part.members]
+        outputs = [_output(member, None, fault) for member, fault in zip(part.members, faults, strict=True)]
+        return outputs, Manifest(name, "linen", ())
     scripts = [member.scope for member in part.members if member.path in part.scripts]
     left: list[Stub] = []
     while True:
@@ -154,12 +156,6 @@ def _errors(outputs: Sequence[Output]) -> dict[str, list[Diagnostic]]:
         for output in outputs
         if output.member.source is not None
     }
-
-
-def _broken(member: Member, error: Exception) -> Output:
-    """A file of a part of the project that a bug of our own was met in before any of its files was lowered."""
-    problem = member.problem if member.source is None else our_fault(member.source.path, error)
-    return Output(member, None, () if problem is None else (problem,))
 
 
 def _with_notes(output: Output, notes: Sequence[Diagnostic]) -> Output:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -16,6 +15,7 @@ from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.scope import Scope
 from migrate.syntax import nodes, usage
 from migrate.syntax.walking import every
+from migrate.targets import linen
 
 
 def needed_by(forward: cst.FunctionDef | None) -> list[str]:
@@ -40,9 +40,9 @@ def of_layer(scope: Scope, cls: str, args: Sequence[cst.Arg]) -> list[cst.Arg]:
     """What an example has of the arguments of a call of a layer that is a model by itself: those that can be given by
     position. A mask that is given by its name would be another argument there, and has a default."""
     layer = scope.script.classes[cls].children.get("") if cls in scope.script.classes else None
-    names = re.findall(r"(\w+)(?:=[^,]*)?(?:, |$)", TABLE[layer.torch].call) if isinstance(layer, LayerNode) else []
-    if not names or any(arg.star for arg in args):
+    if not isinstance(layer, LayerNode) or any(arg.star for arg in args):
         return list(args)
+    names = [parameter.name for parameter in linen.call_signature(TABLE[layer.torch])]
     given = dict(zip(argument_names(args, names), args, strict=True))
     return [cst.Arg(given[name].value) for name in takewhile(given.__contains__, names)]
 

@@ -29,6 +29,7 @@ from migrate.rules.rule import Value
 from migrate.syntax import nodes, usage
 from migrate.syntax.chains import unchained
 from migrate.syntax.nodes import Expr, Statement
+from migrate.targets import linen
 
 _IN_ANY_SCOPE = {"nn", "jnp", "jax", "torch_init"}
 _ANYTHING = "*args, **kwargs", nodes.expression("self.layers(*args, **kwargs)")  # parameters, and what they make
@@ -156,7 +157,7 @@ class InlineModels(Setup, Binding):
 def _takes_one(kind: Module) -> bool:
     """Whether what a model is made of is called with one array: layers one after the other, or one of most layers."""
     (option,) = kind.options
-    return not isinstance(option, LayerNode) or "," not in TABLE[option.torch].call
+    return not isinstance(option, LayerNode) or len(linen.call_signature(TABLE[option.torch])) == 1
 
 
 def _passed(kind: Module) -> Expr:

@@ -10,7 +10,7 @@ import libcst as cst
 from libcst.metadata import CodeRange
 
 from migrate.files.source import SourceFile
-from migrate.syntax import nodes
+from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
@@ -39,7 +39,7 @@ class Anew(Placing):
     """Makes the names anew as well: the text of the name that a call calls tells it from others of the input."""
 
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:
-        return updated_node.with_changes(value=updated_node.value[:1] + updated_node.value[1:])
+        return updated_node.with_changes(value=usage.text_of_its_own(updated_node.value))
 
 
 class Exchanging(Placing):

@@ -7,6 +7,7 @@ copied, and where nothing else mentions the name, as if it had no line of its ow
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
@@ -32,23 +33,16 @@ def with_layers_in_stacks(inputs: Sequence[Input]) -> list[Input]:
 def _stacked(file: Input) -> Input:
     module, edits = file.source.module, Edits()
     imported = imported_names(module)
-    times = usage.stores(module)
+    times = Counter(usage.stores(module))
     for line in every(module, cst.SimpleStatementLine, closed=cst.ClassDef):
-        small = suites.alone(line)
-        target = small.targets[0].target if isinstance(small, cst.Assign) and len(small.targets) == 1 else None
-        if (
-            not isinstance(small, cst.Assign)
-            or not isinstance(target, cst.Name)
-            or not isinstance(small.value, cst.Call)
-        ):
+        name, made = suites.name_and_value(line)
+        if not isinstance(made, cst.Call) or full_name(made.func, imported) not in _LAYERS:
             continue
-        settled = all(times.count(name) <= 1 for name in (target.value, *usage.loads(small.value)))
-        if full_name(small.value.func, imported) not in _LAYERS or not settled:
+        if any(times[one] > 1 for one in (name, *usage.loads(made))):
             continue
-        uses = [one for one in by_itself(module, target.value) if one is not target]
-        copied = [one for one in _copied(module, imported) if one in uses]
-        edits.parts |= {one: small.value.deep_clone() for one in copied}
-        if copied and len(copied) == len(uses):
+        copied = [one for one in _copied(module, imported) if nodes.dotted(one) == name]
+        edits.parts |= {one: made.deep_clone() for one in copied}
+        if copied and len(copied) + 1 == len(by_itself(module, name)):  # the other one is where it is made
             edits.instead[line] = []
     return file.edited(edits) if edits else file
 

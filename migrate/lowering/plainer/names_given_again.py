@@ -38,8 +38,7 @@ def _apart(file: Input) -> Input:
         other = usage.unused_name(f"{name}_1", taken)
         taken.add(other)
         meant = [one for statement in statements for one in _meant(statement, name)]
-        # each with a text of its own, which tells the calls of a function from one another
-        edits.parts |= {one: one.with_changes(value=other[:1] + other[1:]) for one in meant}
+        edits.parts |= {one: one.with_changes(value=usage.text_of_its_own(other)) for one in meant}
     return file.edited(edits)
 
 

@@ -112,8 +112,9 @@ class StateAccess(Detached, ChosenModels, LookedAt):
             return held
         if state.place in (self.captured | self.lost) and state.what in _KEPT:
             raise Unsupported("MIG404", f"the {state.what} of {state.place.name} belong to an object that has it")
+        if any(place == state.place for _, place, _ in self.pending):
+            self.read_unmade.add(state.place)
         for what, place, line in self.pending:
-            self.read_unmade |= {place} & {state.place}
             if what == "model" and place == state.place and not self.making_optimizer and state.what != OPT_STATE:
                 if self.sampling and place == self.pending[0][1]:
                     raise Unsupported("MIG402", f"the first input of {place.name} is made with its own weights")
