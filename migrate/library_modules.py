@@ -22,12 +22,20 @@ _REGISTERS = frozenset({("diffusers", "register_to_config")})
 # Functions that were copied from torch before all had them there.
 _SAME = {("timm", "trunc_normal_"): "torch.nn.init.trunc_normal_"}
 
+# Packages that measure torch's tensors, by objects and functions that train nothing.
+_METRICS = ("cleanfid", "lpips", "piq", "pytorch_msssim", "torch_fidelity", "torcheval", "torchmetrics")
+
 MODULE, MIXIN, REGISTERS = "torch.nn.Module", "mixin", "registers"
 
 
 def is_torch(name: str) -> bool:
     """Whether a name of torch's is what some name of another package stands for."""
     return name == MODULE or name in _SAME.values()
+
+
+def measures_tensors(name: str) -> bool:
+    """Whether a full name is one of a package that measures torch's tensors: `torchmetrics.Accuracy`."""
+    return name.partition(".")[0] in _METRICS
 
 
 def role(name: str) -> str:

@@ -68,7 +68,7 @@ class Unpassed(Tensor):
 class Host(Kind):
     """What stays torch or foreign: data sets, loaders, transforms, batches of a loader (`tensor`)."""
 
-    # "data", "loader", "stream" (of batches, by a generator), "tensor", "batch", "transform", "reshaping"
+    # "data", "loader", "stream" (of batches, by a generator), "tensor", "batch", "transform", "reshaping", "metric"
     what: str = "data"
     origins: frozenset[int] = frozenset()  # the nodes that bound a batch
 

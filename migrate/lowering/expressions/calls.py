@@ -54,6 +54,9 @@ class Calls(MethodCalls):
         drawing = self.host_only(nodes.dotted(func) or "") if self.under_jit else ""
         if drawing:
             return self.drawn(node, drawing)
+        measured = self.of_metrics(node)
+        if measured is not None:
+            return measured
         borrowed = borrowed_value(self, func)
         if borrowed is not None:
             return self.value_call(node, borrowed)

@@ -63,6 +63,7 @@ from migrate.lowering.expressions.packed_elements import refuse_rows
 from migrate.lowering.expressions.rows_of_packages import rows_of
 from migrate.lowering.expressions.torch_calls import in_place_rule
 from migrate.lowering.expressions.value_calls import FOREIGN, ValueCalls, as_model, which_model
+from migrate.lowering.host.metrics import METRIC
 from migrate.lowering.models.foreign_models import refuse_given_to_others
 from migrate.lowering.plainer.parts_written import children_in_order
 from migrate.lowering.weights.weight_trees import method_of_tree
@@ -161,6 +162,8 @@ class MethodCalls(ValueCalls):
             seeded = self.generator_method(node, method)
             if seeded is not None:
                 return seeded
+        if kind == METRIC:
+            return self.metric_method(node, func, base)
         if isinstance(kind, Host):
             if is_batch(kind) and self.region is not None and method != "next":
                 return self.method_call(node, func, replace(base, kind=Tensor()))  # an input of the step

@@ -39,7 +39,7 @@ from migrate.lowering.expressions.numbers_told import number_told
 from migrate.lowering.expressions.starting_empty import starts_empty
 from migrate.lowering.expressions.typed_tensors import TypedTensors, tensor_type
 from migrate.lowering.expressions.wide_numbers import narrow
-from migrate.lowering.host.data_loading import DataLoading
+from migrate.lowering.host.metrics import Metrics
 from migrate.lowering.host.distributed import Distributed
 from migrate.lowering.modules.layers import FUNCTIONAL_LAYERS
 from migrate.lowering.modules.losses import Losses
@@ -76,9 +76,7 @@ _JOINING = ("cat", "concat", "concatenate")
 _BETWEEN = ("add", "sub", "mul", "div", "lerp", "addcmul", "addcdiv", "maximum", "minimum")  # where no shape broadcasts
 
 
-class TorchCalls(
-    Losses, PretrainedTables, ChosenOptimizers, Distributed, DataLoading, TypedTensors, MadeOutside, Binding
-):
+class TorchCalls(Losses, PretrainedTables, ChosenOptimizers, Distributed, Metrics, TypedTensors, MadeOutside, Binding):
     """Rules, and names with a meaning of their own."""
 
     def torch_call(self, name: str, node: cst.Call) -> Value:

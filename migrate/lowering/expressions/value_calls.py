@@ -44,6 +44,7 @@ from migrate.lowering.expressions.or_else import OrElse
 from migrate.lowering.expressions.own_calls import OwnCalls
 from migrate.lowering.expressions.rows_of_packages import rows_of
 from migrate.lowering.expressions.user_calls import UserCalls
+from migrate.lowering.host.metrics import METRIC
 from migrate.lowering.host.transforms import RESHAPING, TRANSFORM, transformed_image
 from migrate.lowering.models.called_parts import CalledParts
 from migrate.lowering.models.foreign_models import refuse_given_to_others
@@ -120,6 +121,8 @@ class ValueCalls(
             return self.construct_made(node, callee, kind)
         if isinstance(kind, HostClass):
             return self.construct_host(node, callee, kind)
+        if kind == METRIC:
+            return self.metric_call(node, callee)
         if kind == Host("class"):
             return self.data_call(nodes.code(node.func), node)
         if kind == Host("function") and any(isinstance(self.kind_of(arg.value), Tensor) for arg in node.args):
