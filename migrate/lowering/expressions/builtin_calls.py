@@ -100,7 +100,7 @@ class BuiltinCalls(AttributesByName, AttributesAsked, Distributed, HostDraws, Bi
         if name in ("vars", "setattr", "delattr") and values and isinstance(values[0].kind, Model | ModuleClass):
             raise held_elsewhere(node)
         if name in _TAKING_APART:
-            values = [taken_apart(value, self.context) for value in values]
+            values = [taken_apart(self.script, value, self.context) for value in values]
         if name in ("isinstance", "issubclass"):
             values = [self.flax_class(value) for value in values]
         refuse_rows(node, *values)

@@ -193,8 +193,17 @@ def is_function(kind: Kind) -> bool:
     return isinstance(kind, Module) and all(isinstance(one, LayerNode) and not one.weights for one in kind.options)
 
 
-def taken_apart(value: Value, context: str) -> Value:
-    """What a forward pass takes apart, indexes or counts: of an nn.Sequential the list of its layers."""
+def _can_be_taken_apart(script: Script, model: Model) -> bool:
+    """Whether a class of the script's own says what its parts are."""
+    own = script.methods(model.cls)
+    return any(f"{model.cls}.{name}" in own for name in ("__iter__", "__len__", "__getitem__"))
+
+
+def taken_apart(script: Script, value: Value, context: str) -> Value:
+    """What a forward pass takes apart, indexes or counts: of an nn.Sequential the list of its layers. A whole model
+    lists none."""
+    if isinstance(value.kind, Model) and not _can_be_taken_apart(script, value.kind):
+        raise Unsupported("MIG301", f"{nodes.code(value.node)} is taken apart: a Flax model lists no layers")
     options = value.kind.options if isinstance(value.kind, Module) else ()
     lists = [one for one in options if isinstance(one, ListNode) and one.infix.startswith("/")]
     if context not in ("forward", "setup") or not lists or len(lists) < len(options):

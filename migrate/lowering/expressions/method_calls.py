@@ -288,7 +288,7 @@ class MethodCalls(ValueCalls):
         if node.args or not all(isinstance(one, ListNode) for one in kind.options):
             return None
         if method == "children" and not any(isinstance(one, ListNode) and one.keys for one in kind.options):
-            return taken_apart(base, self.context)
+            return taken_apart(self.script, base, self.context)
         if method not in ("items", "values", "keys"):
             return None
         element = element_kind(kind)

@@ -135,7 +135,7 @@ class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLo
         node, some = chosen if chosen is not None else (node, None)
         scan = self.scan_of(node) if some is None else None
         with self.unit.discarding() if scan is not None else contextlib.nullcontext():
-            iterated = some or taken_apart(self.expr(node.iter), self.context)
+            iterated = some or taken_apart(self.script, self.expr(node.iter), self.context)
         if isinstance(iterated.kind, Parameters):
             refuse_order(node, suites.suite_of(node.body.body))
         if isinstance(iterated.kind, WeightTree):
@@ -168,7 +168,7 @@ class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLo
         if scanned is not None:
             return [*settled, *scanned]
         if scan is not None:
-            iterated = taken_apart(self.expr(node.iter), self.context)  # after all
+            iterated = taken_apart(self.script, self.expr(node.iter), self.context)  # after all
         made = node.with_changes(iter=layouts.first(iterated), body=suites.block_of(node.body, body), orelse=orelse)
         return [*settled, made]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import Instance, Kind, Leaf, Optimizer, Place, Scheduler, Tensor
+from migrate.known.kinds import Device, Instance, Kind, Leaf, Optimizer, Place, Scheduler, Tensor
 from migrate.known.states import GRADS, PARAMS, State
 from migrate.lowering.models.members import named_members
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
@@ -36,13 +36,23 @@ class Leaves(Accumulation, GradientFlow):
             if isinstance(held, Optimizer) and place in held.models and self.next_access(name) == "load":
                 raise Unsupported("MIG303", f"{place.name} is bound anew, and {name} has the tensor that it was")
         made = isinstance(kind, Leaf) and kind.place == NOWHERE  # by a function
-        asked = (made or asks_for_gradients(written)) and not self.starts_a_sum(place.name)
+        asked = (made or asks_for_gradients(self.where_made(written))) and not self.starts_a_sum(place.name)
         asked = asked and (made or self.asks_for_left())
         if self.context not in HOST_CONTEXTS or self.under_jit or self.nested or not asked:
             self.script.leaves.discard(place)
             return kind.plain if isinstance(kind, Leaf) else kind
         self.script.leaves.add(place)
         return Leaf(kind.dtype, kind.rank, kind.optional, kind.origins, place)
+
+    def where_made(self, written: Expr) -> Expr:
+        """`x.requires_grad_()` of `x.requires_grad_().to(device)`, which is the same tensor where it is there already.
+        """
+        while isinstance(written, cst.Call) and isinstance(written.func, cst.Attribute):
+            method, kinds = written.func.attr.value, [self.kind_of(arg.value) for arg in written.args]
+            if method != "cuda" and not (method == "to" and len(kinds) == 1 and isinstance(kinds[0], Device)):
+                break
+            written = written.func.value
+        return written
 
     def refuse_outside(self, target: Expr) -> None:
         """Declines to bind such a tensor of an object anew outside of its class, of which the optimizer has the old
