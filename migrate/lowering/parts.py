@@ -75,6 +75,10 @@ class Parts:
         """The models that this constructor, or this function that makes parts, takes parts of: name -> class."""
         raise NotImplementedError
 
+    def layers_of(self, model: Value) -> Value:
+        """The list of the layers of a model that is an nn.Sequential, with its weights."""
+        raise NotImplementedError
+
     def asked_weight(self, node: Expr) -> Value:
         """Lowers an expression that may be any weight of a model."""
         raise NotImplementedError

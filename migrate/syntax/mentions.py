@@ -9,6 +9,7 @@ import libcst as cst
 
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
+from migrate.syntax.remembering import remembered
 from migrate.syntax.walking import every
 
 DEFINITIONS = (cst.FunctionDef, cst.ClassDef)
@@ -39,8 +40,21 @@ def called(module: cst.Module) -> set[cst.CSTNode]:
 def only_called(module: cst.Module, name: str, *, classes: bool = False) -> bool:
     """Whether a file names a function, or with `classes` a class as well, to define and to call it, and for nothing
     else."""
-    defined = {node.name for node in every(module, DEFINITIONS if classes else cst.FunctionDef)}
-    return not mentions(module, name, called(module) | defined)
+    return name not in (_besides_calls(module) if classes else _besides_calls_of_functions(module))
+
+
+@remembered
+def _besides_calls(module: cst.Module) -> frozenset[str]:
+    """The names that a file mentions besides imports, calls and definitions."""
+    aside: set[cst.CSTNode] = {node for alias in every(module, cst.ImportAlias) for node in every(alias, cst.Name)}
+    aside |= called(module) | {node.name for node in every(module, DEFINITIONS)}
+    return frozenset(one.value for one in every(module, cst.Name) if one not in aside)
+
+
+@remembered
+def _besides_calls_of_functions(module: cst.Module) -> frozenset[str]:
+    """The same, with the names of classes that it defines."""
+    return _besides_calls(module) | {node.name.value for node in every(module, cst.ClassDef)}
 
 
 def by_itself(node: cst.CSTNode, name: str) -> list[cst.Name]:

@@ -25,7 +25,8 @@ from migrate.known.kinds import (
 from migrate.known.weight_kinds import Parameters, Selection
 from migrate.lowering.expressions.arguments import placed
 from migrate.lowering.expressions.binding import Binding
-from migrate.lowering.expressions.elements import kinds_in, loop_kind, taken_apart
+from migrate.lowering.expressions.elements import kinds_in, loop_kind
+from migrate.lowering.expressions.layers_apart import taken_apart
 from migrate.lowering.expressions.open_files import FILE
 from migrate.lowering.expressions.packed_elements import refuse_rows
 from migrate.lowering.expressions.passed_on import each_of, gone_over
@@ -100,7 +101,7 @@ class BuiltinCalls(AttributesByName, AttributesAsked, Distributed, HostDraws, Bi
         if name in ("vars", "setattr", "delattr") and values and isinstance(values[0].kind, Model | ModuleClass):
             raise held_elsewhere(node)
         if name in _TAKING_APART:
-            values = [taken_apart(self.script, value, self.context) for value in values]
+            values = [taken_apart(self, value) for value in values]
         if name in ("isinstance", "issubclass"):
             values = [self.flax_class(value) for value in values]
         refuse_rows(node, *values)

@@ -29,9 +29,9 @@ from migrate.lowering.expressions.elements import (
     members_of,
     part_kind,
     repeated_unknown,
-    taken_apart,
 )
 from migrate.lowering.expressions.known_to_jit import need_value
+from migrate.lowering.expressions.layers_apart import taken_apart
 from migrate.lowering.expressions.made_outside import MadeOutside
 from migrate.lowering.expressions.packed_elements import elements_of
 from migrate.lowering.expressions.passed_on import each_of
@@ -137,7 +137,7 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, B
             return self.group_item(node, group)
         if self.groups_of(node.value) is not None:
             raise Unsupported("MIG401", f"{nodes.code(node)}: a parameter group as a value")
-        base = taken_apart(self.script, self.expr(node.value), self.context)
+        base = taken_apart(self, self.expr(node.value))
         if isinstance(base.kind, StateDict) and self.root(base.kind.place) in self.script.groups:
             raise Unsupported("MIG306", f"{nodes.code(node)}: by a name of torch's, of what JAX has in a tree")
         if isinstance(base.kind, WeightTree):
@@ -308,7 +308,7 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, B
     def comp_for(self, node: cst.CompFor, around: Parts | None = None) -> cst.CompFor:
         """The `for` of a comprehension, whose variables are bound in this (inner) scope. `around`: the scope that it
         stands in, which evaluates once what the first `for` goes over."""
-        iterated = taken_apart(self.script, (around or self).expr(node.iter), self.context)
+        iterated = taken_apart(self, (around or self).expr(node.iter))
         if isinstance(iterated.kind, WeightTree):
             iterated = each_of_tree(iterated)
         self.bind(node.target, each_of(self, iterated.kind, id(node)))

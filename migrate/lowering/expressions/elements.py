@@ -193,38 +193,6 @@ def is_function(kind: Kind) -> bool:
     return isinstance(kind, Module) and all(isinstance(one, LayerNode) and not one.weights for one in kind.options)
 
 
-def _can_be_taken_apart(script: Script, model: Model) -> bool:
-    """Whether a class of the script's own says what its parts are."""
-    own = script.methods(model.cls)
-    return any(f"{model.cls}.{name}" in own for name in ("__iter__", "__len__", "__getitem__"))
-
-
-def taken_apart(script: Script, value: Value, context: str) -> Value:
-    """What a forward pass takes apart, indexes or counts: of an nn.Sequential the list of its layers. A whole model
-    lists none."""
-    if isinstance(value.kind, Model) and not _can_be_taken_apart(script, value.kind):
-        raise Unsupported("MIG301", f"{nodes.code(value.node)} is taken apart: a Flax model lists no layers")
-    options = value.kind.options if isinstance(value.kind, Module) else ()
-    lists = [one for one in options if isinstance(one, ListNode) and one.infix.startswith("/")]
-    if context not in ("forward", "setup") or not lists or len(lists) < len(options):
-        return value
-    if context == "setup" and not isinstance(value.node, cst.Name):
-        return value  # an attribute, whose initial weights are given
-    if context == "setup":
-        raise Unsupported("MIG201", f"{nodes.code(value.node)} is taken apart in a constructor")
-    children = [child for one in lists for child in one.children]
-    if not children or any(isinstance(child, LayerNode) and not child.torch for child in children):
-        moved = "has moves of channels between its layers in Flax" if children else "has no layers"
-        raise Unsupported("MIG201", f"{nodes.code(value.node)} is taken apart, and {moved}")
-    layers: Expr = cst.Attribute(nodes.parenthesized(value.node), cst.Name("layers"))
-    named = [one.named for one in lists]
-    if any(named) and not all(named):
-        raise Unsupported("MIG201", f"{nodes.code(value.node)} is taken apart, and may be one row of layers or another")
-    if any(named):
-        layers = nodes.expression("tuple({layers}.values())", layers=layers)
-    return Value(layers, Module(tuple(replace(one, infix="_", keys=(), named=False) for one in lists)))
-
-
 def repeated(node: cst.BinaryOperation, kind: Kind) -> Kind | None:
     """What `[layer] * 3` holds; None of other values than lists of modules."""
     if not isinstance(kind, Items) or not isinstance(kind.joined(), Module):

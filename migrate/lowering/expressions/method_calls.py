@@ -56,8 +56,8 @@ from migrate.lowering.expressions.elements import (
     has_key,
     made_by_numpy,
     of_queue,
-    taken_apart,
 )
+from migrate.lowering.expressions.layers_apart import taken_apart
 from migrate.lowering.expressions.one_of_objects import methods_of_each, pass_to_each
 from migrate.lowering.expressions.packed_elements import refuse_rows
 from migrate.lowering.expressions.rows_of_packages import rows_of
@@ -288,7 +288,7 @@ class MethodCalls(ValueCalls):
         if node.args or not all(isinstance(one, ListNode) for one in kind.options):
             return None
         if method == "children" and not any(isinstance(one, ListNode) and one.keys for one in kind.options):
-            return taken_apart(self.script, base, self.context)
+            return taken_apart(self, base)
         if method not in ("items", "values", "keys"):
             return None
         element = element_kind(kind)

@@ -39,8 +39,8 @@ from migrate.lowering.expressions.numbers_told import number_told
 from migrate.lowering.expressions.starting_empty import starts_empty
 from migrate.lowering.expressions.typed_tensors import TypedTensors, tensor_type
 from migrate.lowering.expressions.wide_numbers import narrow
-from migrate.lowering.host.metrics import Metrics
 from migrate.lowering.host.distributed import Distributed
+from migrate.lowering.host.metrics import Metrics
 from migrate.lowering.modules.layers import FUNCTIONAL_LAYERS
 from migrate.lowering.modules.losses import Losses
 from migrate.lowering.modules.pretrained_tables import PretrainedTables

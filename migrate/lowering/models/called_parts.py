@@ -7,11 +7,13 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.constructed import LayerNode
+from migrate.known.constructed import LayerNode, ListNode
 from migrate.known.kinds import UNKNOWN, Model, Module
 from migrate.known.script import classes_in, layers_in
+from migrate.known.states import MODE_IS_A_FIELD
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.torch_calls import TorchCalls
+from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.weights.state_dicts import StateDicts
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
@@ -91,6 +93,28 @@ class CalledParts(TorchCalls, StateDicts):
         rngs = {"rngs": nodes.dict_of(streams)} if streams else {}
         bind = cst.Attribute(self.applied(base.node, model, mode), cst.Name("bind"))
         return nodes.call(bind, self.variables(model), **rngs)
+
+    def layers_of(self, model: Value) -> Value:
+        """`net.bind(variables).layers`. A model of another class has what its own class says."""
+        kind = model.kind
+        assert isinstance(kind, Model)
+        own = self.script.methods(kind.cls)
+        if any(f"{kind.cls}.{name}" in own for name in ("__iter__", "__len__", "__getitem__")):
+            return model
+        facts = self.script.classes.get(kind.cls)
+        row = facts.children.get("") if facts is not None and facts.inline else None
+        if not isinstance(row, ListNode) or row.named or not self._takes_axes_as_they_are(row):
+            raise Unsupported("MIG301", f"{nodes.code(model.node)} is taken apart: its class in Flax lists no layers")
+        layers = Module((replace(row, infix="_", keys=()),))
+        if kind.place is None or self.context not in HOST_CONTEXTS or self.under_jit:
+            raise Unsupported("MIG301", f"{nodes.code(model.node)} is taken apart where jit traces")
+        if self.differs_in_training(layers):
+            raise Unsupported("MIG301", f"{nodes.code(model.node)} is taken apart: {MODE_IS_A_FIELD}")
+        return Value(cst.Attribute(self.bound(model, "eval"), cst.Name("layers")), layers)
+
+    def _takes_axes_as_they_are(self, row: ListNode) -> bool:
+        """Whether all layers of a row are torch's, between which no axes move."""
+        return all(isinstance(one, LayerNode) and one.torch and one.passage.entry == "any" for one in row.children)
 
     def changing_part(self, node: cst.Call, base: Value, part: Module, name: cst.Name, mode: str) -> Value:
         """The same of one that changes batch statistics, in statements of its own."""

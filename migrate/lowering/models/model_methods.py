@@ -7,12 +7,12 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import VANISHING, DType, Host, Model, Place
+from migrate.known.kinds import VANISHING, DType, Host, Items, Model, Place, Plain
 from migrate.known.qualified import is_chosen, options, spelled
 from migrate.known.states import PARAMS, State
 from migrate.known.weight_kinds import Parameters, StateDict
 from migrate.lowering.expressions.arguments import argument_names, placed
-from migrate.lowering.expressions.elements import computed
+from migrate.lowering.expressions.elements import computed, loop_kind
 from migrate.lowering.models.chosen_models import joined_results
 from migrate.lowering.models.jitted_passes import is_traced
 from migrate.lowering.models.models import Models
@@ -75,6 +75,12 @@ class ModelMethods(Models, Traceable):
             return Value(named_leaves(self.read(State(PARAMS, place))), Parameters((place,), True))
         if method == "state_dict":
             return Value(self.saved(kind), StateDict(place))
+        if method == "children" and not node.args:
+            return self.layers_of(base)
+        if method == "named_children" and not node.args:
+            layers = self.layers_of(base)
+            pairs = nodes.expression("[(str(i), layer) for i, layer in enumerate({layers})]", layers=layers.node)
+            return Value(pairs, Items(None, Items((Plain("str"), loop_kind(layers.kind, id(node))), type="tuple")))
         raise Unsupported("MIG301", f"nn.Module.{method}")
 
     def cast_model(self, node: cst.Call, own: Place | None) -> None:

@@ -11,7 +11,8 @@ import libcst as cst
 from migrate import layouts
 from migrate.known.kinds import Tensor
 from migrate.known.weight_kinds import Parameters, WeightTree
-from migrate.lowering.expressions.elements import loop_kind, taken_apart
+from migrate.lowering.expressions.elements import loop_kind
+from migrate.lowering.expressions.layers_apart import taken_apart
 from migrate.lowering.expressions.passed_on import gone_over
 from migrate.lowering.host.data_loading import DataLoading
 from migrate.lowering.optimizers.optimizer_statements import OptimizerStatements
@@ -135,7 +136,7 @@ class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLo
         node, some = chosen if chosen is not None else (node, None)
         scan = self.scan_of(node) if some is None else None
         with self.unit.discarding() if scan is not None else contextlib.nullcontext():
-            iterated = some or taken_apart(self.script, self.expr(node.iter), self.context)
+            iterated = some or taken_apart(self, self.expr(node.iter))
         if isinstance(iterated.kind, Parameters):
             refuse_order(node, suites.suite_of(node.body.body))
         if isinstance(iterated.kind, WeightTree):
@@ -168,7 +169,7 @@ class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLo
         if scanned is not None:
             return [*settled, *scanned]
         if scan is not None:
-            iterated = taken_apart(self.script, self.expr(node.iter), self.context)  # after all
+            iterated = taken_apart(self, self.expr(node.iter))  # after all
         made = node.with_changes(iter=layouts.first(iterated), body=suites.block_of(node.body, body), orelse=orelse)
         return [*settled, made]
 

@@ -45,8 +45,7 @@ class Leaves(Accumulation, GradientFlow):
         return Leaf(kind.dtype, kind.rank, kind.optional, kind.origins, place)
 
     def where_made(self, written: Expr) -> Expr:
-        """`x.requires_grad_()` of `x.requires_grad_().to(device)`, which is the same tensor where it is there already.
-        """
+        """`x.requires_grad_()` of `x.requires_grad_().to(device)`: the same tensor, where it is there already."""
         while isinstance(written, cst.Call) and isinstance(written.func, cst.Attribute):
             method, kinds = written.func.attr.value, [self.kind_of(arg.value) for arg in written.args]
             if method != "cuda" and not (method == "to" and len(kinds) == 1 and isinstance(kinds[0], Device)):
