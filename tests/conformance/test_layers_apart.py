@@ -71,6 +71,15 @@ def test_layers_that_cannot_be_called_alone_need_a_person(made: str, asked: str)
     assert "MIG301" in {found.code for found in conversion(text).report.diagnostics}
 
 
+@pytest.mark.parametrize(
+    "asked", ["for one in net:\n    print(one.weight)", "print(net[1].weight)", "print(net[0].scale)"]
+)
+def test_what_a_layer_has_needs_a_person(asked: str) -> None:
+    made = "net = nn.Sequential(nn.Linear(3, 4), nn.ReLU())\nx = net(torch.ones(2, 3))"
+    text = f"import torch\nfrom torch import nn\n\n{made}\n{asked}\n"
+    assert "MIG301" in {found.code for found in conversion(text).report.diagnostics}
+
+
 LEAF = """import torch
 from torch import nn
 

@@ -257,7 +257,11 @@ class Expressions(
             key = nodes.expression("{x}[{k}]", x=base.node, k=cst.SimpleString(f'"{attribute}"'))
             return Value(key, named_child(base.kind, attribute))
         if isinstance(base.kind, Module):
-            return self.submodule_attribute(node, base, base.kind, attribute)
+            part = self.submodule_attribute(node, base, base.kind, attribute)
+            outside = self.context in HOST_CONTEXTS and not self.building and not attribute.startswith("__")
+            if part.kind is UNKNOWN and outside:
+                raise part_alone(node)
+            return part
         if isinstance(base.kind, Leaf) and attribute == "grad":
             return Value(self.gradients(base.kind.place), base.kind.plain)
         if isinstance(base.kind, Items) and base.kind.type == DICT and attribute not in _OF_DICTS:
