@@ -18,7 +18,7 @@ from migrate.syntax.nodes import Expr
 def taken_apart(scope: Scope, value: Value) -> Value:
     """What a forward pass takes apart, indexes or counts: of an nn.Sequential the list of its layers."""
     if isinstance(value.kind, Model):
-        return scope.layers_of(value)
+        return value if _says_itself(scope, value.kind) else scope.layers_of(value)
     context = scope.context
     options = value.kind.options if isinstance(value.kind, Module) else ()
     lists = [one for one in options if isinstance(one, ListNode) and one.infix.startswith("/")]
@@ -39,3 +39,9 @@ def taken_apart(scope: Scope, value: Value) -> Value:
     if any(named):
         layers = nodes.expression("tuple({layers}.values())", layers=layers)
     return Value(layers, Module(tuple(replace(one, infix="_", keys=(), named=False) for one in lists)))
+
+
+def _says_itself(scope: Scope, model: Model) -> bool:
+    """Whether the class of a model says what it is to be gone through, counted or indexed."""
+    own = scope.script.methods(model.cls)
+    return any(f"{model.cls}.{name}" in own for name in ("__iter__", "__len__", "__getitem__"))

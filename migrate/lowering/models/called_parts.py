@@ -95,12 +95,9 @@ class CalledParts(TorchCalls, StateDicts):
         return nodes.call(bind, self.variables(model), **rngs)
 
     def layers_of(self, model: Value) -> Value:
-        """`net.bind(variables).layers`. A model of another class has what its own class says."""
+        """`net.bind(variables).layers`."""
         kind = model.kind
         assert isinstance(kind, Model)
-        own = self.script.methods(kind.cls)
-        if any(f"{kind.cls}.{name}" in own for name in ("__iter__", "__len__", "__getitem__")):
-            return model
         facts = self.script.classes.get(kind.cls)
         row = facts.children.get("") if facts is not None and facts.inline else None
         if not isinstance(row, ListNode) or row.named or not self._takes_axes_as_they_are(row):
