@@ -22,8 +22,13 @@ def times_defined(modules: Iterable[cst.Module]) -> Counter[str]:
 
 def mentions(module: cst.Module, name: str, aside: Collection[cst.CSTNode] = ()) -> list[cst.Name]:
     """The places of a name in a file but for its imports, and for some nodes (`aside`)."""
-    imported = {node for alias in every(module, cst.ImportAlias) for node in every(alias, cst.Name)}
+    imported = _in_imports(module)
     return [one for one in every(module, cst.Name) if one.value == name and one not in imported and one not in aside]
+
+
+@remembered
+def _in_imports(module: cst.Module) -> frozenset[cst.CSTNode]:
+    return frozenset(node for alias in every(module, cst.ImportAlias) for node in every(alias, cst.Name))
 
 
 def in_supers(node: cst.ClassDef) -> set[cst.CSTNode]:
@@ -46,8 +51,7 @@ def only_called(module: cst.Module, name: str, *, classes: bool = False) -> bool
 @remembered
 def _besides_calls(module: cst.Module) -> frozenset[str]:
     """The names that a file mentions besides imports, calls and definitions."""
-    aside: set[cst.CSTNode] = {node for alias in every(module, cst.ImportAlias) for node in every(alias, cst.Name)}
-    aside |= called(module) | {node.name for node in every(module, DEFINITIONS)}
+    aside = _in_imports(module) | called(module) | {node.name for node in every(module, DEFINITIONS)}
     return frozenset(one.value for one in every(module, cst.Name) if one not in aside)
 
 

@@ -31,8 +31,10 @@ hidden = x
 for layer in net:
     hidden = layer(hidden)
     shown.append(hidden.flatten().tolist())
+hidden = x
 for layer in net.children():
-    hidden = x
+    hidden = layer(hidden)
+    shown.append(hidden.flatten().tolist())
 shown.append(up_to(net, x, 1).flatten().tolist())
 shown.append(net[0](x).flatten().tolist())
 named, hidden = {}, x

@@ -103,7 +103,9 @@ class CalledParts(TorchCalls, StateDicts):
         if not isinstance(row, ListNode) or row.named or not self._takes_axes_as_they_are(row):
             raise Unsupported("MIG301", f"{nodes.code(model.node)} is taken apart: its class in Flax lists no layers")
         layers = Module((replace(row, infix="_", keys=()),))
-        if kind.place is None or self.context not in HOST_CONTEXTS or self.under_jit:
+        if kind.place is None:
+            raise Unsupported("MIG301", f"{nodes.code(model.node)} is taken apart, and has no name of its own")
+        if self.context not in HOST_CONTEXTS or self.under_jit:
             raise Unsupported("MIG301", f"{nodes.code(model.node)} is taken apart where jit traces")
         if self.differs_in_training(layers):
             raise Unsupported("MIG301", f"{nodes.code(model.node)} is taken apart: {MODE_IS_A_FIELD}")
