@@ -289,7 +289,8 @@ CODES: dict[str, Code] = _codes(
         "name its file along with the script, or a script that uses it, to see what is left to do",
         "A file that the script imports defines a function, a class or a method that the script does not name, nor "
         "anything that it uses, and that could not be converted: nothing tells what it would be given. It raises "
-        "NotImplementedError in the output.",
+        "NotImplementedError in the output. Where a file has a thousand lines or more of such definitions that have to "
+        "do with torch, they are not tried, and there is one note for all of them.",
         Severity.NOTE,
     ),
     Code(

@@ -11,7 +11,7 @@ from migrate.emit import THIRD_PARTY, emit
 from migrate.files.notebook import Notebook
 from migrate.files.project import Member, Project, single
 from migrate.files.source import SourceFile
-from migrate.files.unused_definitions import Stub, stubs, unused_definitions, with_stubs
+from migrate.files.unused_definitions import notes_of, stubs, stubs_untried, unused_definitions, with_stubs
 from migrate.lowering import Lowered, Taken, lower_by_class, passes_by_inputs, taken_first
 from migrate.manifest import Manifest, ModelWeights
 from migrate.options import DEFAULT, Options
@@ -120,14 +120,14 @@ def _converted(project: Project, options: Options) -> ProjectConversion:
 
 def convert_part(part: Project, name: str, options: Options = DEFAULT) -> tuple[list[Output], Manifest]:
     """Rewrites files that depend on one another. What the scripts have no use for and cannot be converted is a stub."""
+    scripts = [member.scope for member in part.members if member.path in part.scripts]
+    left = stubs_untried(unused_definitions(part.inputs, scripts), part.inputs)
     try:
-        taken = taken_first(part.inputs, options)
+        taken = taken_first(with_stubs(part.inputs, left), options)
     except Exception as error:
         faults = [our_fault(member.source.path, error) if member.source else None for member in part.members]
         outputs = [_output(member, None, fault) for member, fault in zip(part.members, faults, strict=True)]
         return outputs, Manifest(name, "linen", ())
-    scripts = [member.scope for member in part.members if member.path in part.scripts]
-    left: list[Stub] = []
     while True:
         taken, outputs = _lowered_files(part, taken, options)
         errors = _errors(outputs)
@@ -136,7 +136,7 @@ def convert_part(part: Project, name: str, options: Options = DEFAULT) -> tuple[
             break
         left += made
         taken = replace(taken, inputs=with_stubs(taken.inputs, made))
-    notes = [stub.note for stub in left]
+    notes = notes_of(left)
     outputs = [_with_notes(output, notes) for output in outputs]
     script = taken.lowered[0].script if taken.lowered else None
     return outputs, manifest_of(script, name) if script else Manifest(name, "linen", ())

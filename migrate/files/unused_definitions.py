@@ -1,7 +1,8 @@
 """Definitions of a project that its scripts have no use for: `train.py` takes two functions of a `utils.py` of fifty.
 
 What nothing calls cannot be told what it is given. A definition that no script names, nor anything that a script
-names, and that could not be converted, is a stub in the output, and one note instead of a finding at each line.
+names, and that could not be converted, is a stub in the output, and one note instead of a finding at each line. Where
+there is very much of it, it is not tried: a script of ten lines would wait minutes for the library that it imports.
 
 Methods are followed by their names, whatever they belong to: `step` of a class is used where any object's is.
 """
@@ -19,10 +20,12 @@ from migrate.files.source import SourceFile
 from migrate.lowering import Input
 from migrate.lowering.plainer.copied_input import Edits, edited
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.imported import imported_names
 from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every, walk
 
 CODE = "MIG511"
+LONG = 1000  # lines of unused definitions in a file that are not converted: a second for each round of the lowering
 _Definition = cst.FunctionDef | cst.ClassDef
 
 # What finds definitions that nobody names.
@@ -311,6 +314,28 @@ def _looked_up(one: Input) -> frozenset[str] | None:
 # -- what stands for them ---------------------------------------------------------------------------------------------
 
 
+def stubs_untried(unused: Sequence[Unused], inputs: Sequence[Input]) -> list[Stub]:
+    """Those that have to do with torch, of the files in which such come to LONG lines or more: whether they could be
+    converted is not asked."""
+    made = []
+    for one in inputs:
+        of_torch = _of_torch([each for each in unused if each.scope == one.scope], one.source.module)
+        if sum(_lines(one.source, each.node) for each in of_torch) >= LONG:
+            made += [Stub(each, one.source) for each in of_torch]
+    return made
+
+
+def _of_torch(unused: Sequence[Unused], module: cst.Module) -> list[Unused]:
+    """Those that name torch, or such a one."""
+    words = {one.node: {name.value for name in every(one.node, cst.Name)} for one in unused}
+    named = {name for name, whole in imported_names(module).items() if whole.startswith("torch")}
+    found: list[Unused] = []
+    while more := [one for one in unused if one not in found and words[one.node] & named]:
+        found += more
+        named |= {one.node.name.value for one in more if isinstance(one.node, _Definition)}
+    return [one for one in unused if one in found]
+
+
 def stubs(unused: Sequence[Unused], found: Mapping[str, Sequence[Diagnostic]], inputs: Sequence[Input]) -> list[Stub]:
     """Those that could not be converted, by the findings in the files. found: by scope."""
     sources = {one.scope: one.source for one in inputs}
@@ -318,26 +343,44 @@ def stubs(unused: Sequence[Unused], found: Mapping[str, Sequence[Diagnostic]], i
     for one in unused:
         inside = [error for error in found.get(one.scope, ()) if _inside(sources[one.scope], one.node, error)]
         if inside:
-            made.append(Stub(one, sources[one.scope], min(inside), len(inside)))
+            made.append(Stub(one, sources[one.scope], inside))
     return made
 
 
 @dataclass(frozen=True)
 class Stub:
-    """What is left of a definition that nothing uses: the first of the findings in it, and how many there were."""
+    """What is left of a definition that nothing uses, with the findings in it: none where it was not tried."""
 
     of: Unused
     source: SourceFile
-    first: Diagnostic
-    count: int
+    found: Sequence[Diagnostic] = ()
 
     @property
     def note(self) -> Diagnostic:
         """What is said of it."""
-        line, column = self.source.place(self.of.node)
-        others = f", and {self.count - 1} more" if self.count > 1 else ""
-        said = f"{self.of.name}: line {self.first.line}: {self.first.code} {self.first.message}{others}"
-        return Diagnostic(self.source.path, line, column, CODE, said, self.source.line(line))
+        first, others = min(self.found), len(self.found) - 1
+        more = f", and {others} more" if others else ""
+        return _said_of(self, f"{self.of.name}: line {first.line}: {first.code} {first.message}{more}")
+
+
+def notes_of(made: Sequence[Stub]) -> list[Diagnostic]:
+    """What is said of stubs: one note for each, and one for all of a file that were not tried."""
+    untried: dict[str, list[Stub]] = {}
+    for stub in made:
+        if not stub.found:
+            untried.setdefault(stub.of.scope, []).append(stub)
+    return [*(stub.note for stub in made if stub.found), *map(_untried_note, untried.values())]
+
+
+def _untried_note(made: Sequence[Stub]) -> Diagnostic:
+    lines = sum(_lines(stub.source, stub.of.node) for stub in made)
+    said = f"{made[0].of.name} and {len(made) - 1} more, {lines:,} lines in all, were not tried"
+    return _said_of(made[0], f"{said}: name this file as well to have all of it converted")
+
+
+def _said_of(stub: Stub, said: str) -> Diagnostic:
+    line, column = stub.source.place(stub.of.node)
+    return Diagnostic(stub.source.path, line, column, CODE, said, stub.source.line(line))
 
 
 def with_stubs(inputs: Sequence[Input], made: Sequence[Stub]) -> list[Input]:
@@ -383,3 +426,8 @@ _WRITTEN_OUT = (bool, int, float, str, tuple, list)
 def _inside(source: SourceFile, node: cst.CSTNode, found: Diagnostic) -> bool:
     place = source.positions.get(node)
     return place is not None and place.start.line <= found.line <= place.end.line
+
+
+def _lines(source: SourceFile, node: cst.CSTNode) -> int:
+    place = source.positions.get(node)
+    return 0 if place is None else place.end.line - place.start.line + 1

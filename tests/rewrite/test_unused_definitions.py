@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from migrate.diagnostics import Severity
+from migrate.files import unused_definitions
 from migrate.files.project import read_project
 from migrate.pipeline import ProjectConversion, convert_project
 
@@ -150,6 +151,22 @@ def test_files_that_are_named_are_converted_whole(tmp_path: Path) -> None:
     converted(tmp_path, "print(utils.scaled(x))")
     conversion = convert_project(read_project([tmp_path / "train.py", tmp_path / "utils.py"]))
     assert stubbed(conversion) == [] and errors(conversion)
+
+
+def test_what_is_very_long_is_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither what names torch, nor what names such a definition; what has nothing to do with it stays."""
+    more = "def doubled(x):\n    return scaled(scaled(x))\n\n\ndef read(path):\n    return open(path).read()\n"
+    utils = f"{UTILS}\n\n{more}"
+    monkeypatch.setattr(unused_definitions, "LONG", 13)
+    conversion = converted(tmp_path, "print(utils.Meter())", utils=utils)
+    note = next(one for one in conversion.report.diagnostics if one.path.endswith("utils.py"))
+    assert (note.line, note.code) == (7, "MIG511")
+    assert note.message.startswith("scaled and 5 more, 13 lines in all, were not tried: name this file as well")
+    text = utils_of(conversion)
+    assert "def doubled(x):\n    raise NotImplementedError" in text
+    assert "def read(path):\n    return open(path).read()\n" in text
+    monkeypatch.setattr(unused_definitions, "LONG", 14)
+    assert "return scaled(scaled(x))" in utils_of(converted(tmp_path, "print(utils.Meter())", utils=utils))
 
 
 def test_methods_that_another_package_may_call_stay(tmp_path: Path) -> None:
