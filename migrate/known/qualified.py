@@ -17,6 +17,13 @@ def inside(scope: str, name: str) -> str:
     return f"{scope}{name}" if is_module(scope) else f"{scope}.{name}"
 
 
+def scopes_around(scope: str) -> list[str]:
+    """A scope and those that it is defined in, the module's left out, from the inside."""
+    file, rest = file_of(scope), spelled(scope)
+    parts = rest.split(".") if rest else []
+    return [file + ".".join(parts[:number]) for number in range(len(parts), 0, -1)]
+
+
 def is_module(scope: str) -> bool:
     """Whether a scope is the module scope of a file."""
     return not scope or scope.endswith(FILE)

@@ -293,13 +293,37 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
 
     def outside(self, facts: FunctionFacts, place: Place) -> Place:
         """A place of the callee, seen from this scope."""
+        if self._of_a_maker(facts, place):
+            return self._given_to_maker(place)
         if place.scope != facts.qualname:
             return self.whose_weights(place) if self.looked_at(place) else place
         return self.script.parameters_of.get(place, place)
 
+    def _of_a_maker(self, facts: FunctionFacts, place: Place) -> bool:
+        """Whether a place of the callee is a parameter of the function that it was defined in, which has returned it to
+        this scope: `step = make_step(model)`."""
+        around = (
+            facts.qualname.startswith(f"{place.scope}.") and place in self.script.parameters_of and not place.of_self
+        )
+        return around and not f"{self.scope}.".startswith(f"{place.scope}.")
+
+    def _given_to_maker(self, place: Place) -> Place:
+        """What the maker of a function was given. Raises Unsupported where this scope does not have it."""
+        given, maker = self.script.passed.get(place, set()), f"{spelled(place.scope)}()"
+        if len(given) > 1:
+            raise Unsupported("MIG404", f"{maker} is given several models, and what it returns is called with each")
+        found = self.script.parameters_of[place]
+        if found.scope not in (self.scope, self.unit.scope) and not found.of_self:
+            raise Unsupported("MIG404", f"{maker} was given {found.name} elsewhere, whose state is not at hand here")
+        return found
+
     def inside(self, facts: FunctionFacts, place: Place) -> list[Place]:
         """A place of this scope, seen from the callee: the parameters that it is passed for."""
-        own = [p for p, target in self.script.parameters_of.items() if p.scope == facts.qualname and target == place]
+        own = [
+            parameter
+            for parameter, target in self.script.parameters_of.items()
+            if target == place and (parameter.scope == facts.qualname or self._of_a_maker(facts, parameter))
+        ]
         return [*own, *self.attributes_of(facts, place)] or [place]
 
     def pass_modes(self, facts: FunctionFacts) -> None:

@@ -36,6 +36,7 @@ from migrate.lowering.plainer.factory_arguments import with_plain_factories
 from migrate.lowering.plainer.forwarding_lambdas import with_lambdas_named
 from migrate.lowering.plainer.frozen_in_place import with_freezing_in_place
 from migrate.lowering.plainer.frozen_where_made import with_freezing_where_made
+from migrate.lowering.plainer.functions_of_methods import with_functions_as_methods
 from migrate.lowering.plainer.gradients_of_inputs import with_gradients_of_inputs
 from migrate.lowering.plainer.gradients_read import with_gradients_read
 from migrate.lowering.plainer.inherited_methods import with_inherited_methods
@@ -154,6 +155,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_optional_optimizers_apart,
     with_optimizer_classes_told,
     with_no_stars,
+    with_functions_as_methods,
     with_updates_in_sides,
     with_lists_named,
     with_objects_as_self,

@@ -12,6 +12,7 @@ from migrate import layouts
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import (
     SIZES,
+    UNKNOWN,
     Accelerator,
     Device,
     Function,
@@ -218,10 +219,11 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         if len(small.targets) > 1 or not isinstance(target, cst.Tuple) or not isinstance(value, cst.Tuple):
             return None
         pairs = [(t.value, v.value) for t, v in zip(target.elements, value.elements, strict=False)]
-        kinds = [self.asked(node).kind for _, node in pairs]
+        makers = [self._gives_state(node) for _, node in pairs]
+        kinds = [UNKNOWN if maker else self.asked(node).kind for maker, (_, node) in zip(makers, pairs, strict=True)]
         taken = self.context == "method" and any(isinstance(name, cst.Attribute) for name, _ in pairs)
         stateful = [kind for kind in kinds if isinstance(kind, Model | Optimizer | Scheduler)]
-        made = [taken or kind.place in (None, NOWHERE) for kind in stateful]
+        made = [*makers, *(taken or kind.place in (None, NOWHERE) for kind in stateful)]
         made += [isinstance(kind, Tensor) and asks_for_gradients(v) for kind, (_, v) in zip(kinds, pairs, strict=True)]
         made += [model_of_state(self, node) is not None for _, node in pairs]
         made += [isinstance(v, cst.Call) and (self.torch_name(v.func) or "").startswith("torch.nn.") for _, v in pairs]
@@ -234,6 +236,12 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             each = cst.SimpleStatementLine([cst.Assign([nodes.target(name)], node)])
             lowered += self.statement(each.with_changes(leading_lines=line.leading_lines) if not number else each)
         return lowered
+
+    def _gives_state(self, node: Expr) -> bool:
+        """Whether a call of a function gives a model, an optimizer or a scheduler that it has made."""
+        kind = self.kind_of(node.func) if isinstance(node, cst.Call) else UNKNOWN
+        facts = self.script.functions.get(kind.name) if isinstance(kind, Function) else None
+        return facts is not None and isinstance(facts.returns, Model | Optimizer | Scheduler)
 
     def parts_one_by_one(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
         """`x[0], x[1] = f(y)`: the values have names of their own, then each part is set. None for other targets."""

@@ -32,6 +32,7 @@ from migrate.lowering.unit import joined_modes
 from migrate.lowering.updates.gradient_flow import asks_for_gradients
 from migrate.machine import DECORATORS, REGISTRIES
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.mentions import only_called
 from migrate.syntax.nodes import Expr, Statement
 
 
@@ -180,7 +181,7 @@ class Functions(PartsOfOthers, HostInitializers, HandedOver, Initialisation, Use
             kind = self.returned_kind(value.kind, small.value)
             self.facts.returns = join(self.facts.returns, self.on_its_way(kind))
         node = self.without_gradient(layouts.first(value), value.kind) if value is not None else None
-        if isinstance(small.value, cst.Name) and value is not None:
+        if isinstance(small.value, cst.Name) and value is not None and not self._gives_its_own(value.kind):
             self.use(small.value, value)
         self.returned.append(dict(self.env.modes))
         states = self.own_returns()
@@ -201,6 +202,15 @@ class Functions(PartsOfOthers, HostInitializers, HandedOver, Initialisation, Use
         own = isinstance(kind, Leaf) and kind.place.scope == self.scope
         asked = written is not None and asks_for_gradients(written)
         return Leaf(kind.dtype, kind.rank, kind.optional, kind.origins) if own or asked else without_names(kind)
+
+    def _gives_its_own(self, kind: Kind) -> bool:
+        """Whether what a function gives back is one that it has defined, and its callers know which: they give it its
+        state where they call it."""
+        if self.facts is None or self.facts.method or not isinstance(kind, Function) or kind != self.facts.returns:
+            return False
+        own = kind.name.rpartition(".")[0] == self.facts.qualname
+        name = self.facts.qualname.rpartition(".")[2]
+        return own and all(only_called(unit.source.module, name) for unit in self.unit.others.values())
 
     def own_returns(self) -> list[Expr]:
         """The state that this function changes and gives back before its own results."""

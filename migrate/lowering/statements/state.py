@@ -13,7 +13,7 @@ import libcst as cst
 from migrate.diagnostics import Unsupported
 from migrate.known.facts import FunctionFacts
 from migrate.known.kinds import Instance, Items, Kind, Model, Optimizer, Place, Scheduler
-from migrate.known.qualified import is_module
+from migrate.known.qualified import is_module, scopes_around
 from migrate.known.states import BATCH_STATS, COUNT, CYCLE, FROZEN, GRADS, KEY, MODE, OPT_STATE, PARAMS, THE_KEY, State
 from migrate.known.weight_kinds import StateDict, Weight, WeightTree
 from migrate.lowering.expressions.elements import WeightsByName
@@ -134,13 +134,18 @@ class StateAccess(Detached, ChosenModels, LookedAt):
 
     def as_given(self, state: State) -> State:
         """The state by the name of this function's parameter, where the model that an object has is the one that the
-        function is given as well: `train(model, ScheduledOptim(Adam(model.parameters())))`."""
+        function, or one around it, is given as well: `train(model, ScheduledOptim(Adam(model.parameters())))`."""
         place = state.place
         if self.looked_at(place):
             return State(state.what, self.whose_weights(place))
         if self.facts is None or place.of_self or place.scope == self.scope:
             return state
-        given = [Place(self.scope, name) for name in (*self.facts.parameter_names, *self.facts.keyword_names)]
+        around = [
+            facts for scope in scopes_around(self.scope) if (facts := self.script.functions.get(scope)) is not None
+        ]
+        given = [
+            Place(facts.qualname, name) for facts in around for name in (*facts.parameter_names, *facts.keyword_names)
+        ]
         same = [one for one in given if one in self.script.parameters_of and self.roots(one) == {self.root(place)}]
         return State(state.what, same[0]) if len(same) == 1 else state
 
