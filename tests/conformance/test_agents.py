@@ -307,3 +307,43 @@ def test_no_buffer_is_made_for_an_example() -> None:
     made = rewritten.clean(HEAD + BUFFER).text
     assert "init(" in made and "Buffer()." not in made and "jnp.zeros((1, 3)), jnp.zeros((1, 1))" in made
     assert len(rewritten.executed(made)["losses"]) == 2
+
+
+ACTING = """
+kept, rewards = [], []
+
+
+def select_action(state):
+    state = torch.from_numpy(state)
+    c = torch.distributions.Categorical(logits=policy(state))
+    action = c.probs.argmax()
+    kept.append(c.log_prob(action))
+    action = action.item()
+    return action
+
+
+for episode in range(3):
+    state = STATES[episode]
+    for n in range(4):
+        action = select_action(state)
+        state = STATES[(n + action) % 8]
+        rewards.append(REWARDS[n] + float(state[0]))
+    loss = []
+    for log_prob, reward in zip(kept, rewards):
+        loss.append(-log_prob * reward)
+    loss = torch.stack(loss).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+    del kept[:]
+    del rewards[:]
+"""
+
+
+@pytest.mark.parametrize("returned", ["    action = action.item()\n    return action\n", "    return action.item()\n"])
+def test_a_number_that_has_the_name_of_a_tensor_has_no_gradient(returned: str) -> None:
+    text = HEAD + POLICY + ACTING.replace("    action = action.item()\n    return action\n", returned)
+    assert rewritten.conversion(text).report.exit_code == 0
+    theirs, ours = rewritten.both(text)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)  # float32, of a few steps

@@ -12,7 +12,7 @@ from migrate.known.kinds import Model
 from migrate.known.states import MODES
 from migrate.lowering.scope import Scope
 from migrate.lowering.unit import Unit
-from migrate.syntax import nodes, usage
+from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
@@ -32,11 +32,11 @@ def attached(unit: Unit, node: cst.CSTNode) -> cst.CSTNode:
 def cuts_off(scope: Scope, facts: FunctionFacts) -> bool:
     """Whether nothing that a function returns has a gradient by way of the models that it is given: it returns numbers,
     `return action.item()`, takes the models in a block without gradients, detaches what they return, or goes on with
-    gradients by its inputs alone."""
+    gradients by its inputs alone. What `action = action.item()` has bound last is a number as well."""
     body = facts.node.body
     if next(every(body, cst.Yield), None) is not None:
         return False
-    returned = [one.value for one in usage.returns(body) if one.value is not None]
+    returned = [_bound_last(body, one.value) for one in usage.returns(body) if one.value is not None]
     if {name for one in returned for name in usage.loads(attached(scope.unit, one))} <= {"None"}:
         return True
     own = all(place.scope == facts.qualname for place in facts.models_run)
@@ -46,6 +46,18 @@ def cuts_off(scope: Scope, facts: FunctionFacts) -> bool:
     followed = _Followed(scope.in_file_of(facts.qualname), body, given)
     told = [one.value for one in every(body, cst.Expr) if not _only_switches(one, given)]
     return not any(map(followed.carries, [*told, *returned]))
+
+
+def _bound_last(body: cst.BaseSuite, value: Expr) -> Expr:
+    """What the last statement of a function returns by a name, where a statement beside it has bound that last."""
+    *before, last = suites.suite_of(body.body) or [None]
+    if not isinstance(last, cst.SimpleStatementLine) or not isinstance(value, cst.Name):
+        return value
+    if not any(one.value is value for one in usage.returns(last)):
+        return value
+    binding = next((one for one in reversed(before) if one is not None and value.value in usage.changes(one)), None)
+    bound = suites.name_and_value(binding)[1] if binding is not None else None
+    return value if bound is None else bound
 
 
 @dataclass
