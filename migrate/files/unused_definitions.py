@@ -222,9 +222,26 @@ class _Uses(cst.CSTVisitor):
         if told is not None:
             self.names |= told
             return True
+        if self._made_elsewhere(node):
+            return False
         self.any_method = True
         self.anything |= nodes.dotted(nodes.root(node)) in self.imported.names
         return False
+
+    def _made_elsewhere(self, node: cst.BaseExpression) -> bool:
+        """Whether an attribute holds nothing but objects that another package makes, whose methods are its own:
+        `self.vis = visdom.Visdom()`."""
+        if not isinstance(node, cst.Attribute):
+            return False
+        made: list[bool] = []
+        for one in self.files.values():
+            imported, own = imported_names(one.source.module), _imported(one).names
+            for line in every(one.source.module, (cst.Assign, cst.AnnAssign, cst.AugAssign)):
+                if node.attr.value in usage.attributes_assigned(line):
+                    func = line.value.func if isinstance(line.value, cst.Call) else None
+                    root = nodes.dotted(nodes.root(func)) if func is not None else None
+                    made.append(root in imported and root not in own and "*" not in own)
+        return bool(made) and all(made)
 
 
 def _own_names(script: cst.Module, imported: _Imported) -> frozenset[str]:

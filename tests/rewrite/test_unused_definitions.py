@@ -174,3 +174,29 @@ def test_methods_that_another_package_may_call_stay(tmp_path: Path) -> None:
     utils = utils.replace("__import__('collections').UserDict", "UserDict")
     utils = "from collections import UserDict\n" + utils
     assert "Meter.median" not in stubbed(converted(tmp_path, "print(utils.Meter())", utils=utils))
+
+
+WRAPPER = """
+
+class Shown:
+    def __init__(self):
+        self.client = visdom.Visdom()
+
+    def image(self, x):
+        self.client.image(torch.jit.wait(x))
+
+    def __getattr__(self, name):
+        return getattr(self.client, name)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "used"),
+    [("visdom.Visdom()", False), ("Meter()", True), ("visdom.Visdom() or Meter()", True), ("other", True)],
+)
+def test_what_is_asked_of_an_object_of_another_package_uses_no_method_here(
+    made: str, used: bool, tmp_path: Path
+) -> None:
+    wrapper = WRAPPER.replace("visdom.Visdom()", made).replace("(self)", "(self, other=None)", 1)
+    conversion = converted(tmp_path, "print(utils.Shown())", utils=f"import visdom\n{UTILS}{wrapper}")
+    assert ("Shown.image" in stubbed(conversion)) is not used
