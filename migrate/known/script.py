@@ -56,6 +56,7 @@ class Script(ByRound):
     places: dict[Place, str] = field(default_factory=dict)  # models made by the script -> class
     averaging: dict[Place, Averaged] = field(default_factory=dict)  # averages of models
     handed: set[Place] = field(default_factory=set)  # models and optimizers that functions make for their callers
+    started: set[str] = field(default_factory=set)  # classes of parts that are given weights where they are made
     handed_classes: dict[Place, str] = field(default_factory=dict)  # the classes of those models
     chosen: dict[Place, str] = field(default_factory=dict)  # models of one of several classes -> these
     chosen_under: dict[Place, int] = field(default_factory=dict)  # the same -> how many branches are around the choice

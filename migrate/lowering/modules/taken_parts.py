@@ -1,7 +1,8 @@
 """What a part that a constructor takes of another model is in Flax (`parts_of_others.py`).
 
 Flax sets a module up when it is bound to variables: `resnet18().bind({})` has its parts by then, and a copy of one of
-them, `resnet.conv1.copy()`, is a module without a name, that is part of whatever takes it.
+them, `resnet.conv1.copy()`, is a module without a name, that is part of whatever takes it. Where the model has been
+given weights (`starting_from`), it is bound to those, and a part takes its own along.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from migrate.lowering.plainer.parts_written import module_of
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
+
+WITH_PARTS, WITH_ITS_WEIGHTS = "with_parts", "with_its_weights"  # snippets
 
 
 class TakenParts(GivenParts):
@@ -42,6 +45,8 @@ class TakenParts(GivenParts):
             raise Unsupported("MIG201", f"parts of {name}, whose initial weights go by what they are a part of")
         if facts is not None:
             facts.own_trains |= self.script.trains(taken[name])
+        if taken[name] in self.script.started:
+            return Value(with_snippets(self, nodes.call(WITH_PARTS, value.node), [WITH_PARTS]), value.kind)
         return Value(nodes.call(cst.Attribute(value.node, cst.Name("bind")), cst.Dict([])), value.kind)
 
     def taken_part(self, node: cst.Call) -> Value | None:
@@ -55,7 +60,9 @@ class TakenParts(GivenParts):
         kind = Module(module.children if isinstance(module, ChoiceNode) else (module,))
         if facts is not None:
             own_given(facts, kind)
-        return Value(_copy(made, module, nodes.code(path)), kind)
+        started = taken[root.value] in self.script.started
+        copied = _copy(made, module, nodes.code(path), started)
+        return Value(with_snippets(self, copied, [WITH_ITS_WEIGHTS]) if started else copied, kind)
 
     def _at(self, path: Expr, cls: str) -> tuple[Expr, Node]:
         """A part in the output, and its module."""
@@ -72,8 +79,11 @@ class TakenParts(GivenParts):
             if isinstance(row, ListNode) and row.infix.startswith("/"):
                 layers = cst.Attribute(owner, cst.Name("layers"))
                 if isinstance(index, cst.Slice):
-                    taken = nodes.call(row_class(row, self.script), path.with_changes(value=layers))
-                    return with_snippets(self, taken, [TORCH_SEQUENTIAL]), row
+                    some: Expr = path.with_changes(value=layers)
+                    if cls in self.script.started:
+                        some = _each(some, True)
+                    taken = nodes.call(row_class(row, self.script), some)
+                    return with_snippets(self, taken, [TORCH_SEQUENTIAL, WITH_ITS_WEIGHTS]), row
                 owner = layers
             number = nodes.literal(index.value) if isinstance(index, cst.Index) else ...
             if isinstance(row, ListNode) and isinstance(number, int):
@@ -87,22 +97,29 @@ class TakenParts(GivenParts):
         raise Unsupported("MIG201", f"{nodes.code(path)}: a part of a module that Flax has not set up yet")
 
 
-def _copy(made: Expr, module: Node, written: str) -> Expr:
-    """A copy of a part: functions, which layers without weights mostly are, need none."""
+def _copy(made: Expr, module: Node, written: str, started: bool) -> Expr:
+    """A copy of a part: functions, which layers without weights mostly are, need none. `started`: it has weights, which
+    the copy starts from."""
     if isinstance(module, ChoiceNode):
         alike = {_is_module(one) for one in module.children}
         if len(alike) > 1 or any(isinstance(one, ListNode) for one in module.children):
             raise Unsupported("MIG201", f"{written}: one of several sorts of layers, it is not known which")
-        return _copied(made) if True in alike else made
+        return _copied(made, started) if True in alike else made
     if isinstance(module, ListNode) and module.infix == "_":
         if module.keys or not all(_is_module(one) for one in module.children):
             raise Unsupported("MIG201", f"{written}: a part of a module that Flax has not set up yet")
-        return nodes.expression("[part.copy() for part in {x}]", x=made)
-    return _copied(made) if _is_module(module) else made
+        return _each(made, started)
+    if started and isinstance(made, cst.Call):
+        return made  # a row of copies
+    return _copied(made, started) if _is_module(module) else made
 
 
-def _copied(made: Expr) -> Expr:
-    return nodes.call(cst.Attribute(made, cst.Name("copy")))
+def _each(made: Expr, started: bool) -> Expr:
+    return nodes.expression(f"[{nodes.code(_copied(nodes.name('part'), started))} for part in {{x}}]", x=made)
+
+
+def _copied(made: Expr, started: bool) -> Expr:
+    return nodes.call(WITH_ITS_WEIGHTS, made) if started else nodes.call(cst.Attribute(made, cst.Name("copy")))
 
 
 def _is_module(module: Node) -> bool:

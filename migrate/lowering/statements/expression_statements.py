@@ -33,6 +33,7 @@ from migrate.lowering.updates.leaves import Leaves
 from migrate.lowering.updates.region_statements import CLIPPING
 from migrate.lowering.updates.traced_effects import refuse_told
 from migrate.lowering.weights.checkpoints import Checkpoints
+from migrate.lowering.weights.started_parts import started_part
 from migrate.machine import DEFAULT_TYPES, NO_OPS
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
@@ -115,6 +116,8 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
         note_filled(self, node)
         if isinstance(base.kind, Module) and method == "flatten_parameters":
             return []
+        if isinstance(base.kind, Module) and method == "load_state_dict":
+            return started_part(self, node, base.kind)
         if isinstance(base.kind, Model) and base.kind.place is not None:
             return self.model_statement(node, base.kind, method)
         if isinstance(base.kind, Optimizer):

@@ -1,0 +1,20 @@
+import dataclasses
+
+
+def starting_from(module, variables):
+    """The module, to which `init` gives these variables instead of new ones; those of replaced parts are left out."""
+
+    class Started(type(module)):
+        initial = variables
+
+        def setup(self):
+            if self.is_initializing():
+                for collection, values in variables.items():
+                    for name, value in values.items():
+                        if getattr(self, f"new_{name}", None) is None:
+                            self.put_variable(collection, name, value)
+            super().setup()
+
+    Started.__name__ = type(module).__name__
+    names = [field.name for field in dataclasses.fields(module) if field.init and field.name not in ("parent", "name")]
+    return Started(**{name: getattr(module, name) for name in names})

@@ -1,0 +1,124 @@
+"""Parts of modules that are given weights where they are made, as the models of torchvision are: whole, with another
+head, and taken apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from tests.conformance.rewritten import both, conversion
+
+BACKBONE = """import torch
+from torch import nn
+from torch.hub import load_state_dict_from_url
+
+
+class Backbone(nn.Module):
+    def __init__(self, classes=5):
+        super().__init__()
+        self.features = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 4), nn.Tanh())
+        self.norm = nn.BatchNorm1d(4)
+        self.blocks = nn.ModuleList([nn.Linear(4, 4) for _ in range(2)])
+        self.fc = nn.Linear(4, classes)
+
+    def forward(self, x):
+        x = self.norm(self.features(x))
+        for block in self.blocks:
+            x = x + block(x)
+        return self.fc(x)
+
+
+def backbone(pretrained=False, **kwargs):
+    model = Backbone(**kwargs)
+    if pretrained:
+        model.load_state_dict(load_state_dict_from_url("https://example.org/backbone.pth"))
+    return model
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        INIT
+        self.head = nn.Linear(WIDTH, 2)
+        nn.init.constant_(self.head.weight, 0.1)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, x):
+        return self.head(FORWARD)
+
+
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x = torch.linspace(-1, 1, 18).reshape(6, 3)
+y = torch.tensor([0, 1, 1, 0, 1, 1])
+shown = []
+for _ in range(3):
+    loss = nn.functional.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    shown.append(loss.item())
+model.eval()
+with torch.no_grad():
+    shown += model(x).flatten().tolist()
+"""
+FORMS = {
+    "whole": ("self.body = backbone(pretrained=True)", 5, "self.body(x)"),
+    "with another head": (
+        "made = backbone(pretrained=True)\n        made.fc = nn.Identity()\n        self.body = made",
+        4,
+        "self.body(x)",
+    ),
+    "a part of it": ("self.body = backbone(pretrained=True).features", 4, "self.body(x)"),
+    "some layers": (
+        "made = backbone(pretrained=True)\n        self.body = nn.Sequential(*list(made.features)[:3])",
+        4,
+        "self.body(x)",
+    ),
+    "layer by layer": (
+        "made = backbone(pretrained=True)\n        self.features, self.norm = made.features, made.norm\n"
+        "        self.blocks = made.blocks",
+        4,
+        "self.blocks[1](self.norm(self.features(x)))",
+    ),
+}
+
+
+def weights() -> dict[str, torch.Tensor]:
+    """A state dict of the backbone."""
+    names: dict[str, Any] = {}
+    exec(BACKBONE.partition("class Net")[0], names)
+    torch.manual_seed(3)
+    made = names["Backbone"]().state_dict()
+    return {name: value + 0.1 * torch.rand(value.shape) if value.ndim else value for name, value in made.items()}
+
+
+def written(form: str) -> str:
+    init, width, forward = FORMS[form]
+    return BACKBONE.replace("INIT", init).replace("WIDTH", str(width)).replace("FORWARD", forward)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_they_start_from_these_weights(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.hub, "load_state_dict_from_url", lambda url: weights())
+    assert not conversion(written(form)).report.diagnostics
+    theirs, ours = both(written(form))
+    assert ours["shown"] == pytest.approx(theirs["shown"], rel=2e-4, abs=1e-5)  # float32, over three steps with norms
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    model = Backbone(**kwargs)\n", "    model = Backbone(**kwargs)\n    kept.append(model)\n"),
+        ('backbone.pth"))', 'backbone.pth"), strict=False)'),
+        (
+            "    return model",
+            "    other = model\n    other.load_state_dict(load_state_dict_from_url('b'))\n    return model",
+        ),
+    ],
+)
+def test_where_something_else_has_the_part_by_then_it_is_refused(old: str, new: str) -> None:
+    text = written("whole").replace(old, new).replace("class Backbone", "kept = []\n\n\nclass Backbone")
+    assert conversion(text).report.exit_code == 1
