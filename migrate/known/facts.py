@@ -280,6 +280,8 @@ class ClassFacts(ByRound):
     own_trains: bool = False
     # paths of parts that a script puts others in the place of: it has a field for each
     replaced: set[tuple[str, ...]] = field(default_factory=set)
+    # parts that its constructor puts into others, "self.body.fc" -> what they are, as far as this round has come
+    replacing: dict[str, Kind] = field(default_factory=dict, metadata=IN_ONE_ROUND)
     # models that its constructor takes parts of: name -> class
     taken_apart: dict[str, str] = field(default_factory=dict)
     holds_parts: bool = False  # whether it is given modules that are made outside of any class

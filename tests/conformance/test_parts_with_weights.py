@@ -71,6 +71,19 @@ FORMS = {
         4,
         "self.body(x)",
     ),
+    "with initial weights of that": (
+        "self.body = backbone(pretrained=True)\n        self.body.fc = nn.Linear(4, 3)\n"
+        "        nn.init.constant_(self.body.fc.weight, 0.2)\n        self.body.fc.bias.data.zero_()",
+        3,
+        "self.body(x)",
+    ),
+    "loaded in the constructor": (
+        "made = Backbone()\n        made.load_state_dict(load_state_dict_from_url('b'))\n        self.body = made\n"
+        "        self.body.fc = nn.Linear(4, 3)\n        nn.init.constant_(self.body.fc.weight, 0.2)\n"
+        "        nn.init.zeros_(self.body.fc.bias)",
+        3,
+        "self.body(x)",
+    ),
     "a part of it": ("self.body = backbone(pretrained=True).features", 4, "self.body(x)"),
     "some layers": (
         "made = backbone(pretrained=True)\n        self.body = nn.Sequential(*list(made.features)[:3])",

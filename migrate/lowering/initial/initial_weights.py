@@ -40,6 +40,7 @@ from migrate.lowering.modules.constructors import set_before
 from migrate.lowering.modules.layer_weights import in_order_of_flax
 from migrate.lowering.modules.module_weights import is_still
 from migrate.lowering.modules.tests_of_parts import TestsOfParts, parts_of
+from migrate.lowering.plainer.new_parts import written_path
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -297,6 +298,10 @@ class InitialWeights(TestsOfParts, HandedDown):
 
     def module_path(self, node: Expr) -> Way:
         """Where a module is made."""
+        facts = self.script.classes[self.cls]
+        path = written_path(node)
+        if path in facts.replacing:
+            return self.inside_class(Way(facts, path, facts.replacing[path]))
         if isinstance(node, cst.Name) and node.value in self.walked:
             whole = nodes.expression(self.walked[node.value])
             way = self.module_path(whole)

@@ -24,7 +24,7 @@ from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.expressions.elements import only_option
 from migrate.lowering.models.parts_left_out import PartsLeftOut
-from migrate.lowering.plainer.new_parts import NewPart, field_of, usual_parts, with_new_parts
+from migrate.lowering.plainer.new_parts import NewPart, field_of, usual_parts, with_new_parts, written_path
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.weights.frozen_weights import FrozenWeights
 from migrate.lowering.weights.leaves import leaves_of
@@ -82,8 +82,10 @@ class ReplacedParts(PartsLeftOut, FrozenWeights):
             if facts.node is None or with_new_parts(facts.node, [found.path], {}) is facts.node:
                 raise Unsupported("MIG204", f"{nodes.code(target)} is changed after its module was made")
             facts.replaced.add(found.path)  # the class has a field for it in the next round
+            if found.place is None:
+                self._made_here(target, value)
             return []
-        part = self.expr(value) if found.place is None else self._made_anew(value, found.cls)
+        part = self._made_anew(value, found.cls) if found.place is not None else self._made_here(target, value)
         if not isinstance(part.kind, Module) or len(part.kind.options) != 1:
             raise Unsupported("MIG204", f"{nodes.code(target)} becomes one of several modules")
         facts.given.setdefault(self.cls, {}).setdefault(field, set()).add(nodes.code(value))
@@ -97,6 +99,15 @@ class ReplacedParts(PartsLeftOut, FrozenWeights):
         self.replaced.add((found.place, found.path))
         new = NewPart(_in_flax(facts, found.path), self._collections(part.kind.options[0]))
         return [*made, *self._weights_of(found.place, new)]
+
+    def _made_here(self, target: Expr, value: Expr) -> Value:
+        """A part that a constructor makes for another one: what is asked for its weights is found by its path there."""
+        before, self.making = self.making, written_path(target)
+        part = self.expr(value)
+        self.making = before
+        if self.context == "setup" and self.cls:
+            self.script.classes[self.cls].replacing[written_path(target)] = part.kind
+        return part
 
     def becomes_part(self, name: str, value: Expr) -> bool:
         """Whether a name stands for a module that one statement puts into a model, and nothing else reads: it is

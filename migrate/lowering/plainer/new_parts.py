@@ -30,6 +30,11 @@ def field_of(path: Sequence[str]) -> str:
     return "_".join(("new", *path))
 
 
+def written_path(node: cst.BaseExpression) -> str:
+    """A part as the path of it: "self.body.classifier.6" for `self.body.classifier[6]`."""
+    return nodes.code(node).replace("[", ".").replace("]", "")
+
+
 def with_new_parts(
     node: cst.ClassDef, paths: Collection[tuple[str, ...]], positions: dict[cst.CSTNode, CodeRange]
 ) -> cst.ClassDef:
