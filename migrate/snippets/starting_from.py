@@ -4,15 +4,22 @@ import dataclasses
 def starting_from(module, variables):
     """The module, to which `init` gives these variables instead of new ones; those of replaced parts are left out."""
 
+    def kept(module, values, path="new"):
+        names = {name: f"{path}_{name.removeprefix('layers_')}" for name in values}
+        return {
+            name: kept(module, value, names[name]) if isinstance(value, dict) else value
+            for name, value in values.items()
+            if getattr(module, names[name], None) is None
+        }
+
     class Started(type(module)):
         initial = variables
 
         def setup(self):
             if self.is_initializing():
                 for collection, values in variables.items():
-                    for name, value in values.items():
-                        if getattr(self, f"new_{name}", None) is None:
-                            self.put_variable(collection, name, value)
+                    for name, value in kept(self, values).items():
+                        self.put_variable(collection, name, value)
             super().setup()
 
     Started.__name__ = type(module).__name__

@@ -77,6 +77,13 @@ FORMS = {
         3,
         "self.body(x)",
     ),
+    "with another layer in a row": (
+        "self.body = backbone(pretrained=True)\n        self.body.features[3] = nn.Linear(4, 4)\n"
+        "        nn.init.constant_(self.body.features[3].weight, 0.2)\n"
+        "        nn.init.zeros_(self.body.features[3].bias)",
+        5,
+        "self.body(x)",
+    ),
     "loaded in the constructor": (
         "made = Backbone()\n        made.load_state_dict(load_state_dict_from_url('b'))\n        self.body = made\n"
         "        self.body.fc = nn.Linear(4, 3)\n        nn.init.constant_(self.body.fc.weight, 0.2)\n"

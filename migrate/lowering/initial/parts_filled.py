@@ -25,7 +25,11 @@ class PartsFilled(InitialWeights):
     """Parts of weights, set by a constructor."""
 
     def part_statement(self, small: cst.BaseSmallStatement) -> list[Statement] | None:
-        """Lowers a statement of a constructor that sets a part of a weight; None for any other."""
+        """Lowers a statement of a constructor that sets a part of a weight; None for any other: one that puts a layer
+        into a list of layers is another."""
+        value = small.value if isinstance(small, cst.Assign) else None
+        if isinstance(value, cst.Call) and self.is_maker(value.func):
+            return None
         call = part_filled(small) if self.context == "setup" else None
         if call is not None and isinstance(small, cst.AugAssign) and self._is_weight(small.target):
             return self.changed_whole(call, small.target)

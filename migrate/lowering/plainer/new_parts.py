@@ -70,13 +70,14 @@ def _with_part(
 
 
 def with_other_parts(body: Sequence[cst.CSTNode]) -> set[str]:
-    """The attributes of self that a block puts parts into: `self.backbone.fc = nn.Linear(512, 2)`."""
+    """The attributes of self that a block puts parts into: `self.backbone.fc = nn.Linear(512, 2)`,
+    `self.backbone.classifier[6] = nn.Linear(512, 2)`."""
     found: set[str] = set()
     for small in (one for statement in body for one in every(statement, cst.Assign)):
         target = small.targets[0].target
         if isinstance(small.value, cst.Call) and (nodes.dotted(small.value.func) or "").split(".")[-1][:1].isupper():
             paths = usage.paths(target.value) if isinstance(target, cst.Attribute | cst.Subscript) else ()
-            found |= {path.partition(".")[2] for path in paths if path.startswith("self.") and path.count(".") == 1}
+            found |= {path.split(".")[1] for path in paths if path.startswith("self.")}
     return found
 
 
