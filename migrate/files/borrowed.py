@@ -1,5 +1,5 @@
 """Models that a script takes from an installed package: `torchvision.models.resnet18()`. The file that defines them is
-rewritten along, beside the script, where it stands on its own.
+rewritten along, beside the script, where it takes no more than helpers and layers from the rest of the package.
 
 `models.__dict__[args.arch]` names a model as the program runs: the file is that of the model which it names unless the
 command line says otherwise.
@@ -152,12 +152,12 @@ def _option(tree: ast.Module, name: str) -> ast.Call | None:
 
 
 def _file_of(package: str, name: str) -> Borrowed | None:
-    """The file of an installed package that defines a name, where it takes no modules from other files of it."""
+    """The file of an installed package that defines a name, where it takes no models from other files of it."""
     root, _, below = package.partition(".")
     for folder in installed(root):
         for path in sorted(Path(folder, *below.split(".")).glob(f"[!_]*{SUFFIX}")):
             text = path.read_text(encoding="utf-8")
-            if f" {name}(" in text and name in _definitions(parsed(text)) and _stands_alone(parsed(text)):
+            if f" {name}(" in text and name in _definitions(parsed(text)) and _stands_alone(parsed(text), package):
                 return Borrowed(path, package, f"{root}_{path.stem}", name)
     return None
 
@@ -166,10 +166,25 @@ def _definitions(tree: ast.Module) -> set[str]:
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
 
-def _stands_alone(tree: ast.Module) -> bool:
-    """Whether a file takes nothing but private helpers from the rest of its package."""
+def _stands_alone(tree: ast.Module, package: str) -> bool:
+    """Whether a file takes nothing but private helpers, and layers, from the rest of its package."""
     written = (one for node in ast.walk(tree) for one in Written.of(node) if one.dots)
     return all(
-        one.module.rpartition(".")[2].startswith("_") or all(name.startswith("_") for name in one.names)
+        one.module.rpartition(".")[2].startswith("_")
+        or all(name.startswith("_") for name in one.names)
+        or is_of_layers(absolute_module(one, package))
         for one in written
     )
+
+
+def is_of_layers(module: str) -> bool:
+    """Whether a module, qualified, holds layers that the models of its package are made of."""
+    return f"{module}.".startswith(LAYERS)
+
+
+def absolute_module(written: Written, package: str) -> str:
+    """The module that an import in a file of a package takes from."""
+    if not written.dots:
+        return written.module
+    parts = package.split(".")
+    return ".".join([*parts[: len(parts) - written.dots + 1], *([written.module] if written.module else [])])

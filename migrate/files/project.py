@@ -27,6 +27,7 @@ from migrate.files.reached_files import (
     absolute,
     converted_files,
     imported_first,
+    of_library,
     reached_files,
     shown,
     used_files,
@@ -235,13 +236,31 @@ def _borrowed_files(found: Mapping[Path, Found], lowered: set[Path]) -> list[Mem
         file.borrowed |= {f"{module}.{name}": parts[module, name] for module, name in taken}
         file.borrowed = {q: one for q, one in file.borrowed.items() if path in lowered and one.module not in own}
         for one in file.borrowed.values():
-            if one.path not in made:
-                data = one.parts.encode() if one.parts else read_bytes(one.path)
-                text, encoding, _ = decode_source(one.shown, data)
-                source = parse(one.shown, text, encoding)
-                place = f"{one.module}{SUFFIX}"
-                made[one.path] = Member(one.path, place, data, source, one.module + FILE, library=one.package)
+            if one.path in made:
+                continue
+            layers = _layers_of(one)
+            made |= {each.path: _borrowed_member(each, {}) for each in layers.values()}
+            made[one.path] = _borrowed_member(one, layers)
     return list(made.values())
+
+
+def _borrowed_member(one: Borrowed, layers: Mapping[str, Borrowed]) -> Member:
+    data = one.parts.encode() if one.parts else read_bytes(one.path)
+    text, encoding, _ = decode_source(one.shown, data)
+    source = parse(one.shown, text, encoding)
+    links = {each.module: each.module + FILE for each in layers.values()}
+    place = f"{one.module}{SUFFIX}"
+    return Member(one.path, place, data, source, one.module + FILE, links, library=one.package, borrowed=layers)
+
+
+def _layers_of(one: Borrowed) -> Mapping[str, Borrowed]:
+    """The layers of its package that a borrowed file of models is made of, by their names there."""
+    if one.parts:
+        return {}
+    data = read_bytes(one.path)
+    text, encoding, _ = decode_source(one.shown, data)
+    file = of_library(Found(one.path, data, text, encoding, torch=True), one.package)
+    return {f"{module}.{name}": made for (module, name), made in extracted_parts({one.path: file}).items()}
 
 
 def extracted_parts(found: Mapping[Path, Found]) -> dict[tuple[str, str], Borrowed]:

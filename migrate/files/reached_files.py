@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from migrate.diagnostics import Diagnostic, Fatal
-from migrate.files.borrowed import LAYERS, Borrowed, asked_of_modules, borrowed_names
+from migrate.files.borrowed import Borrowed, absolute_module, asked_of_modules, borrowed_names, is_of_layers
 from migrate.files.imports import (
     SUFFIX,
     Written,
@@ -130,11 +130,7 @@ def _read(path: Path, scripts: Sequence[Path], added: Sequence[Path], alone: boo
     try:
         library = library_of(path) if path in scripts else None
         if library is not None:  # it imports from the library as any script would
-            made.library = package_of(path, library)
-            taken = [(absolute_module(w, made.library), w.names) for w in written_imports(text)]
-            taken = [(module, names) for module, names in taken if f"{module}.".startswith(LAYERS)]
-            made.foreign = {(module, name) for module, names in taken for name in names}
-            return made
+            return of_library(made, package_of(path, library))
         added = [*added, *search_path(text, path)]
         for written in written_imports(text):
             made.reached[written] = {t: other for t, other in reached(path, written, scripts, added) if other != path}
@@ -149,12 +145,12 @@ def _read(path: Path, scripts: Sequence[Path], added: Sequence[Path], alone: boo
     return made
 
 
-def absolute_module(written: Written, package: str) -> str:
-    """The module that an import in a file of a package takes from."""
-    if not written.dots:
-        return written.module
-    parts = package.split(".")
-    return ".".join([*parts[: len(parts) - written.dots + 1], *([written.module] if written.module else [])])
+def of_library(file: Found, package: str) -> Found:
+    """A file as one of a library: what it takes are the layers of that. Raises SyntaxError."""
+    file.library = package
+    taken = [(absolute_module(written, package), written.names) for written in written_imports(file.text)]
+    file.foreign = {(module, name) for module, names in taken if is_of_layers(module) for name in names}
+    return file
 
 
 def _search_path(script: Path) -> list[Path]:

@@ -102,10 +102,49 @@ def test_the_file_is_rewritten_beside_the_script(made: str, tmp_path: Path, monk
     assert [model.name for model in conversion.manifest.models] == ["Net"]
 
 
+OPS = """import torch
+import torch.nn as nn
+
+from ..utils import _log
+
+
+class Unused(nn.Module):
+    def forward(self, x):
+        return torch.jit.wait(x)
+
+
+class Gated(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        _log(self)
+        self.gate = nn.Linear(width, width)
+
+    def forward(self, x):
+        return x * torch.sigmoid(self.gate(x))
+"""
+
+
+def test_layers_that_its_package_makes_are_cut_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ops = tmp_path / "site" / "torchvision" / "ops"
+    ops.mkdir(parents=True)
+    (ops / "misc.py").write_text(OPS.replace("from ..utils import _log", "def _log(module):\n    pass"))
+    nets = NETS.replace("import register\n", "import register\nfrom ..ops.misc import Gated\n")
+    nets = nets.replace("self.head = ", "self.gated = Gated(width)\n        self.head = ")
+    nets = nets.replace("self.head(torch.relu(self.fc(x)))", "self.head(self.gated(self.fc(x)))")
+    conversion = converted(tmp_path, monkeypatch, "from torchvision import models", "models.small()", nets)
+    assert {found.code for found in conversion.report.diagnostics} == {"MIG103"}
+    texts = {output.member.place: output.data.decode() for output in conversion.outputs}
+    assert "from torchvision_modules import Gated\n" in texts["torchvision_nets.py"]
+    assert "class Gated(nn.Module):" in texts["torchvision_modules.py"]
+    assert "Unused" not in texts["torchvision_modules.py"]
+    (model,) = [one for one in conversion.manifest.models if one.name == "Net"]
+    assert "gated.gate.weight" in {leaf.torch for leaf in model.leaves}
+
+
 @pytest.mark.parametrize(
     ("made", "nets"),
     [
-        ("models.small()", NETS.replace("._api", "..ops.misc")),  # it takes layers from the rest of its package
+        ("models.small()", NETS.replace("._api", "..data.misc")),  # it takes modules from the rest of its package
         ("models.huge()", NETS),
         ("models.__dict__[input()]()", NETS),
         (  # it may be a model of either class
