@@ -56,6 +56,9 @@ class Script(ByRound):
     places: dict[Place, str] = field(default_factory=dict)  # models made by the script -> class
     averaging: dict[Place, Averaged] = field(default_factory=dict)  # averages of models
     handed: set[Place] = field(default_factory=set)  # models and optimizers that functions make for their callers
+    put_in_train: set[str] = field(
+        default_factory=set
+    )  # classes of models that are told to train: train(), train(flag)
     started: set[str] = field(default_factory=set)  # classes of parts that are given weights where they are made
     handed_classes: dict[Place, str] = field(default_factory=dict)  # the classes of those models
     chosen: dict[Place, str] = field(default_factory=dict)  # models of one of several classes -> these
@@ -317,6 +320,17 @@ class Script(ByRound):
         """The layers that a module class makes, with those of its submodules."""
         inside = [self.classes[name] for name in self.with_submodules(cls)]
         return [layer for facts in inside for node in facts.children.values() for layer in layers_in(node)]
+
+    def classes_inside(self, facts: ClassFacts) -> list[ClassFacts]:
+        """A class and all classes of modules inside it, with those that they inherit from."""
+        found: dict[str, ClassFacts] = {}
+        pending = [facts.name]
+        while pending:
+            inner = self.classes.get(pending.pop())
+            if inner is not None and inner.name not in found:
+                found[inner.name] = inner
+                pending += [name for node in inner.children.values() for name in classes_in(node)] + inner.bases
+        return list(found.values())
 
     def is_base(self, cls: str) -> bool:
         """Whether some class inherits from it in the output."""

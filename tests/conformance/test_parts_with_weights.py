@@ -142,3 +142,28 @@ def test_they_start_from_these_weights(form: str, monkeypatch: pytest.MonkeyPatc
 def test_where_something_else_has_the_part_by_then_it_is_refused(old: str, new: str) -> None:
     text = written("whole").replace(old, new).replace("class Backbone", "kept = []\n\n\nclass Backbone")
     assert conversion(text).report.exit_code == 1
+
+
+IN_EVAL = "made = backbone(pretrained=True)\n        self.body = nn.Sequential(*list(made.features)[:3]).eval()"
+
+
+def test_a_part_that_is_put_into_eval_mode_stays_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole is in train mode throughout; its norm goes by the statistics that it starts from, and keeps them."""
+    monkeypatch.setattr(torch.hub, "load_state_dict_from_url", lambda url: weights())
+    text = written("some layers").replace(FORMS["some layers"][0], IN_EVAL).replace("model.eval()\n", "")
+    assert "self.body = in_mode(" in conversion(text).text
+    theirs, ours = both(text)
+    assert ours["shown"] == pytest.approx(theirs["shown"], rel=1e-5)  # float32, over three steps
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("for _ in range(3):\n", "for _ in range(3):\n    model.train()\n"),
+        (").eval()\n", ")\n        self.body.eval()\n"),
+        ("shown = []\n", "shown = []\nmodel.train(len(shown) == 0)\n"),
+    ],
+)
+def test_a_part_that_may_be_told_to_train_is_refused(old: str, new: str) -> None:
+    text = written("some layers").replace(FORMS["some layers"][0], IN_EVAL)
+    assert "MIG201" in {found.code for found in conversion(text.replace(old, new)).report.diagnostics}

@@ -48,6 +48,7 @@ from migrate.known.qualified import is_chosen, options
 from migrate.known.states import MODE_IS_A_FIELD, MODES
 from migrate.known.weight_kinds import CHECKPOINT, WEIGHT_NAME, AnyWeight, Weight, WeightTree
 from migrate.lowering.expressions.arguments import on_host, placed
+from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import (
     DICT,
     KEY_OF_ITS_OWN,
@@ -102,6 +103,7 @@ _COMMON = frozenset({"index", "count", "split", "copy", "format", "update", "pop
 
 _ADDING = ("append", "extend", "insert", "appendleft", "extendleft")
 _TAKING = ("get", "pop", "popleft")  # an element of a list or a dict
+_IN_MODE = "in_mode"  # a snippet
 _PLACING = ("to", "cuda", "cpu", "float", "train", "eval", "requires_grad_")
 
 # Methods of every module in torch that Flax's have not.
@@ -202,6 +204,10 @@ class MethodCalls(ValueCalls):
             return base
         if isinstance(kind, Loss | Module) and method in _PLACING:
             if method in MODES and isinstance(kind, Module) and self.differs_in_training(kind):
+                if method == "eval" and self.stays_in_eval():
+                    return Value(
+                        with_snippets(self, nodes.call(_IN_MODE, base.node, nodes.name("False")), [_IN_MODE]), kind
+                    )
                 raise Unsupported("MIG201", f"{nodes.code(node)}: {MODE_IS_A_FIELD}")
             off = method == "requires_grad_" and not (not node.args or nodes.is_literal(node.args[0].value, True))
             if off and isinstance(kind, Module):

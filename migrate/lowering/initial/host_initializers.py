@@ -146,7 +146,7 @@ class HostInitializers(FilledLayers):
         if again or (self.scope, root) in self.script.updated:
             raise Unsupported("MIG204", f"`{nodes.code(node)}` fills weights that were made before, and maybe trained")
         exchanged = kind.place in {place for place, _ in self.replaced} or kind.place in self.script.made_as
-        if exchanged and any(facts.replaced for facts in self.classes_inside(owner)):
+        if exchanged and any(facts.replaced for facts in self.script.classes_inside(owner)):
             raise Unsupported("MIG204", f"`{nodes.code(node)}` fills weights of parts that are put into {name} before")
         made_here = kind.place in self.ready or any(entry[:2] == ("model", kind.place) for entry in self.pending)
         if not made_here and self.facts is not None and not self.runs_once(self.facts):
@@ -155,7 +155,7 @@ class HostInitializers(FilledLayers):
         if tests and not self.loaded_otherwise(tests[-1], node, name):
             raise Unsupported("MIG204", f"`{nodes.code(node)}` depends on `{nodes.code(tests[-1])}`")
         self.script.initialized |= self.roots(kind.place)
-        inside = {facts.name for facts in self.classes_inside(owner)}
+        inside = {facts.name for facts in self.script.classes_inside(owner)}
         makers = set(self.script.made_as.values())  # the models that callers make in their places are among the others
         known = (self.script.initialized - self.script.filled_by_hand) | self.script.copies
         for place, cls in sorted(self.script.places.items()):
@@ -163,7 +163,7 @@ class HostInitializers(FilledLayers):
             filled = known & {place, followed(self.script.made_as, place)}
             if same or filled or self.loads_weights(place.name) or self.script.still_open():
                 continue
-            held = (self.classes_inside(self.script.classes[option]) for option in options(cls))
+            held = (self.script.classes_inside(self.script.classes[option]) for option in options(cls))
             if inside & {facts.name for classes in held for facts in classes}:
                 other = f"{place.name}, which has layers of the same classes, keeps its own initial weights"
                 raise Unsupported("MIG204", f"`{nodes.code(node)}`, but {other}")

@@ -70,7 +70,7 @@ class Initializers(ToldLayers):
         field of the class that says whether this is done at all.
         """
         reader, now = self.in_file_of(qualname), moment_of(self)
-        for inner in self.classes_inside(facts):
+        for inner in self.script.classes_inside(facts):
             given_here: dict[str, dict[str, Expr]] = {}
             given_usually: dict[str, dict[str, Expr]] = {}
             layers = [layer for node in inner.children.values() for layer in layers_in(node)]
@@ -142,17 +142,6 @@ class Initializers(ToldLayers):
             found[name] = made
         return found
 
-    def classes_inside(self, facts: ClassFacts) -> list[ClassFacts]:
-        """A class and all classes of modules inside it, with those that they inherit from."""
-        found: dict[str, ClassFacts] = {}
-        pending = [facts.name]
-        while pending:
-            inner = self.script.classes.get(pending.pop())
-            if inner is not None and inner.name not in found:
-                found[inner.name] = inner
-                pending += [name for node in inner.children.values() for name in classes_in(node)] + inner.bases
-        return list(found.values())
-
     def note_found(self, facts: ClassFacts, path: str, made: Expr, node: cst.CSTNode, switch: str = "") -> None:
         """The constructor of the layer takes the initialiser in the next round. `switch`: where a field says so."""
         if path not in facts.askable:
@@ -170,7 +159,7 @@ class Initializers(ToldLayers):
 
     def hand_switch(self, outer: ClassFacts, target: ClassFacts, switch: str) -> None:
         """Gives a class inside the field `switch` of an outer one, through every class on the way."""
-        inside = {facts.name: facts for facts in self.classes_inside(outer)}
+        inside = {facts.name: facts for facts in self.script.classes_inside(outer)}
         wanted = {target.name}
         while True:
             makers = {n for n, facts in inside.items() if any(_holds(facts, name) for name in wanted)} | wanted

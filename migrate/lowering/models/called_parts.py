@@ -29,6 +29,13 @@ class CalledParts(TorchCalls, StateDicts):
         classes = [cls for option in kind.options for cls in classes_in(option)]
         return any(map(self.script.trains, classes)) or any(name in TABLE and TABLE[name].trains for name in layers)
 
+    def stays_in_eval(self) -> bool:
+        """Whether a part that this constructor puts into eval mode stays there, whatever mode the whole is in: nothing
+        tells a model that it is in to train."""
+        retrained = [self.script.classes[cls] for cls in self.script.put_in_train if cls in self.script.classes]
+        inside = {one.name for facts in retrained for one in self.script.classes_inside(facts)}
+        return self.context == "setup" and bool(self.cls) and self.cls not in inside
+
     def keeps_stats(self, kind: Module) -> bool:
         """Whether a submodule keeps batch statistics."""
         layers = [TABLE.get(layer.torch) for option in kind.options for layer in layers_in(option)]

@@ -38,6 +38,8 @@ class ModelMethods(Models, Traceable):
             told = node.args[0].value if node.args else nodes.name("True")
             if place is not None and self.mode_restored(place, told):
                 return base
+            if method == "train" and not nodes.is_literal(told, False):
+                self.script.put_in_train.update(options(kind.cls))
             if nodes.literal(told) is ... and place is not None:
                 self.set_mode(place, "mixed")
                 self.mode_by(place, told)

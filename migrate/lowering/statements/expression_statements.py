@@ -17,6 +17,7 @@ from migrate.known.kinds import (
     Scheduler,
     Tensor,
 )
+from migrate.known.states import MODE_IS_A_FIELD, MODES
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.calls import Calls
 from migrate.lowering.expressions.elements import KEY_OF_ITS_OWN
@@ -116,6 +117,8 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
         note_filled(self, node)
         if isinstance(base.kind, Module) and method == "flatten_parameters":
             return []
+        if isinstance(base.kind, Module) and method in MODES and self.differs_in_training(base.kind):
+            raise Unsupported("MIG201", f"{nodes.code(node)}: {MODE_IS_A_FIELD}")
         if isinstance(base.kind, Module) and method == "load_state_dict":
             return started_part(self, node, base.kind)
         if isinstance(base.kind, Model) and base.kind.place is not None:
