@@ -97,6 +97,19 @@ FORMS = {
         4,
         "self.body(x)",
     ),
+    "frozen before it is kept": (
+        "made = backbone(pretrained=True)\n        for p in made.parameters():\n            p.requires_grad = False\n"
+        "        self.body = made",
+        5,
+        "self.body(x)",
+    ),
+    "some layers, frozen before they are kept": (
+        "made = backbone(pretrained=True)\n        row = nn.Sequential(*list(made.features)[:3])\n"
+        "        for name, p in row.named_parameters():\n            p.requires_grad = False\n"
+        "        self.body = row",
+        4,
+        "self.body(x)",
+    ),
     "layer by layer": (
         "made = backbone(pretrained=True)\n        self.features, self.norm = made.features, made.norm\n"
         "        self.blocks = made.blocks",

@@ -34,6 +34,7 @@ from migrate.lowering.plainer.copied_input import Anew, Placing
 from migrate.lowering.plainer.copies_of_torch import with_functions_of_torch
 from migrate.lowering.plainer.factory_arguments import with_plain_factories
 from migrate.lowering.plainer.forwarding_lambdas import with_lambdas_named
+from migrate.lowering.plainer.frozen_before_kept import with_freezing_of_what_is_kept
 from migrate.lowering.plainer.frozen_in_place import with_freezing_in_place
 from migrate.lowering.plainer.frozen_where_made import with_freezing_where_made
 from migrate.lowering.plainer.functions_of_methods import with_functions_as_methods
@@ -155,6 +156,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_optional_optimizers_apart,
     with_optimizer_classes_told,
     with_no_stars,
+    with_freezing_of_what_is_kept,
     with_functions_as_methods,
     with_updates_in_sides,
     with_lists_named,
