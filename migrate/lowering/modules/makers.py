@@ -73,7 +73,7 @@ class MakerValues(Layers):
         """A function that makes a layer, or what inherits from it as `cls`; `name` is under what its arguments are."""
         self.script.maker_files[name].add(self.unit.scope)
         wanted = self.script.made_with.get(name, set())
-        parameters = [p for p in linen.layer_signature(layer) if p.name in wanted]
+        parameters = [p for p in linen.layer_signature(layer) if p.name in wanted and not p.star]
         everything = {p.name: p.default for p in linen.layer_signature(layer)}
         kinds = self.script.made_kinds.get(name, {})
         bound = {p.name: Value(nodes.name(p.name), _given(p, kinds.get(p.name, UNKNOWN))) for p in parameters}
@@ -101,7 +101,7 @@ class MakerValues(Layers):
         written += [f"{keyword}={default}" for keyword, default in defaults.items() if default]
         training = ["training=False"] if layer.trains or "training" in wanted else []
         ignored = [f"*{p.name}" for p in linen.layer_signature(layer) if p.star]
-        training += [*ignored, "**kwargs"] if ignored else []
+        training = [*ignored, *training, "**kwargs"] if ignored else training
         text = f"({', '.join([*written, *training])}): {nodes.code(node)}"
 
         def make(function: str) -> list[Statement]:

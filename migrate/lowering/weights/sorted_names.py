@@ -7,8 +7,10 @@ followed here; the sets then stand for parameters, and what only filled or compa
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import libcst as cst
 
@@ -32,6 +34,9 @@ class PartOfModel:
     cls: str
 
 
+_FROZEN = "what is frozen"  # among what is bound to names, with the model under ""
+
+
 class SortedNames(Selections):
     """Loops and statements about sets of names."""
 
@@ -49,7 +54,8 @@ class SortedNames(Selections):
             return None
         sets: dict[str, set[object]] = {name: self.sorted_into(name) for name in filled}
         sorting, shown = _apart(node)
-        self.follow([sorting], {"": model}, sets)
+        frozen = functools.cache(lambda: self.frozen(self.root(model)))
+        self.follow([sorting], {"": model, _FROZEN: frozen}, sets)
         unless = asks_for_gradients(node.body) and bool(self.perhaps_frozen(self.root(model)))
         self.script.frozen.switching |= {self.root(model)} if unless else set()
         weights = any(isinstance(one, Leaf) for found in sets.values() for one in found)
@@ -117,9 +123,8 @@ class SortedNames(Selections):
 
     def told(self, node: Expr, bound: Mapping[str, object]) -> object:
         """What an expression is in one turn of such a loop."""
-        model = bound[""]
-        assert isinstance(model, Place)
-        return self.test_of_weight(node, bound, self.frozen(self.root(model)))
+        frozen: Any = bound[_FROZEN]
+        return self.test_of_weight(node, bound, frozen())
 
     def follow_loop(self, node: cst.For, bound: dict[str, object], sets: Mapping[str, set[object]]) -> None:
         names = names_of_pair(node.target)
