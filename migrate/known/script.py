@@ -56,6 +56,7 @@ class Script(ByRound):
     places: dict[Place, str] = field(default_factory=dict)  # models made by the script -> class
     averaging: dict[Place, Averaged] = field(default_factory=dict)  # averages of models
     handed: set[Place] = field(default_factory=set)  # models and optimizers that functions make for their callers
+    layers_named: set[tuple[str, str]] = field(default_factory=set)  # files, and names that they give parts of models
     put_in_train: set[str] = field(
         default_factory=set
     )  # classes of models that are told to train: train(), train(flag)

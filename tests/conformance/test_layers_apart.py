@@ -108,3 +108,46 @@ def test_a_leaf_that_is_placed_is_trained() -> None:
     theirs, ours = both(LEAF)
     assert ours["losses"] == pytest.approx(theirs["losses"], rel=1e-5)  # float32, of four steps
     assert ours["kept"] == theirs["kept"]
+
+
+NAMED = """import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 1)
+        nn.init.constant_(self.fc.weight, 0.25)
+        nn.init.constant_(self.fc.bias, 0.5)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+model = MODEL
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+layer = PART
+before = layer.weight[0, 1].item()
+loss = model(torch.ones(2, 3)).sum()
+loss.backward()
+optimizer.step()
+shown = [before, layer.weight[:, 0].item(), layer.bias.item()]
+"""
+ROW = "nn.Sequential(nn.Linear(3, 1), nn.Flatten(0, 1))\nnn.init.ones_(model[0].weight)\nnn.init.zeros_(model[0].bias)"
+
+
+@pytest.mark.parametrize(("model", "part"), [("Net()", "model.fc"), (ROW, "model[0]")])
+def test_a_layer_that_has_a_name_has_the_weights_of_its_model(model: str, part: str) -> None:
+    text = NAMED.replace("MODEL", model).replace("PART", part)
+    theirs, ours = both(text)
+    assert ours["shown"] == pytest.approx(theirs["shown"], rel=1e-6)  # float32
+
+
+@pytest.mark.parametrize(
+    "more", ["layer = None\n", "def f():\n    return layer\n", "layer.weight = None\n", "print(layer.in_features)\n"]
+)
+def test_a_layer_that_is_more_than_its_weights_keeps_its_name(more: str) -> None:
+    text = NAMED.replace("MODEL", "Net()").replace("PART", "model.fc") + more
+    assert {found.code for found in conversion(text).report.diagnostics} & {"MIG301", "MIG303", "MIG204"}
+    assert "MIG305" not in {found.code for found in conversion(text).report.diagnostics}

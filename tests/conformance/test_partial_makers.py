@@ -168,3 +168,31 @@ class M(nn.Module):
 
 def test_settings_that_a_partial_gives_tell_the_weights(float64: None) -> None:
     assert_same(SETTINGS, Sample("M()", (3, 4)))
+
+
+NOTHING_OR_NORM = """import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self, normed=False):
+        super().__init__()
+        norm_layer = nn.BatchNorm1d if normed else nn.Identity
+        self.net = nn.Sequential(nn.Linear(3, 4), norm_layer(4))
+        nn.init.constant_(self.net[0].weight, 0.25)
+        nn.init.constant_(self.net[0].bias, 0.5)
+
+    def forward(self, x):
+        return self.net(x)
+
+
+x = torch.arange(6.0).reshape(2, 3)
+without, normed = Block(), Block(True)
+shown = [without(x).flatten().tolist(), normed(x).flatten().tolist()]
+"""
+
+
+def test_an_identity_takes_whatever_the_layer_in_its_place_takes() -> None:
+    assert "def make_identity(*args, training=False, **kwargs):" in rewritten.conversion(NOTHING_OR_NORM).text
+    theirs, ours = rewritten.both(NOTHING_OR_NORM)
+    np.testing.assert_allclose(ours["shown"], theirs["shown"], rtol=1e-5, atol=1e-6)  # float32

@@ -44,6 +44,7 @@ from migrate.lowering.plainer.inherited_methods import with_inherited_methods
 from migrate.lowering.plainer.initialisers_outside import with_initialisers_inside
 from migrate.lowering.plainer.initialisers_told import with_initialisers_told
 from migrate.lowering.plainer.last_definitions import with_last_definitions
+from migrate.lowering.plainer.layers_named import with_weights_read_of_models
 from migrate.lowering.plainer.layers_of_stacks import with_layers_in_stacks
 from migrate.lowering.plainer.layers_written_out import with_layers_written_out
 from migrate.lowering.plainer.lists_named_outside import with_lists_named
@@ -210,6 +211,7 @@ def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> lis
     made = made or with_freezing_where_made(inputs) or with_parts_at_hand(inputs)
     made = made or with_gradients_read(inputs, lowered) or with_kept_returned(inputs, lowered)
     made = made or with_told_by_callers(inputs, lowered) or with_asked_by_callers(inputs, lowered)
+    made = made or with_weights_read_of_models(inputs, lowered)
     made = made or with_lists_apart(inputs, lowered) or with_sums_as_lists(inputs, lowered)
     return made or with_inputs_kept(inputs, lowered) or with_attributes_handed_on(inputs, lowered)
 

@@ -116,6 +116,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
                 about_weights = self.freezing_assignment(small)
             if about_weights is not None:
                 return about_weights
+            self.note_named_layer(small)
             named = isinstance(targets[0], cst.Name | cst.Attribute) and len(targets) == 1
             loaded = self.loaded_model(targets[0], small.value) if named else None
             if loaded is not None:
@@ -236,6 +237,14 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             each = cst.SimpleStatementLine([cst.Assign([nodes.target(name)], node)])
             lowered += self.statement(each.with_changes(leading_lines=line.leading_lines) if not number else each)
         return lowered
+
+    def note_named_layer(self, small: cst.Assign) -> None:
+        """Notes `layer = model[0]`, `head = model.fc`: a name for a part of a model."""
+        target, part = small.targets[0].target, small.value
+        while isinstance(part, cst.Attribute | cst.Subscript):
+            part = part.value
+            if isinstance(target, cst.Name) and isinstance(self.kind_of(part), Model):
+                self.script.layers_named.add((self.unit.scope, target.value))
 
     def _gives_state(self, node: Expr) -> bool:
         """Whether a call of a function gives a model, an optimizer or a scheduler that it has made."""
