@@ -57,10 +57,9 @@ class Script(ByRound):
     averaging: dict[Place, Averaged] = field(default_factory=dict)  # averages of models
     handed: set[Place] = field(default_factory=set)  # models and optimizers that functions make for their callers
     layers_named: set[tuple[str, str]] = field(default_factory=set)  # files, and names that they give parts of models
-    put_in_train: set[str] = field(
-        default_factory=set
-    )  # classes of models that are told to train: train(), train(flag)
+    put_in_train: set[str] = field(default_factory=set)  # classes of models that are told to train
     started: set[str] = field(default_factory=set)  # classes of parts that are given weights where they are made
+    found_started: set[str] = field(default_factory=set)
     handed_classes: dict[Place, str] = field(default_factory=dict)  # the classes of those models
     chosen: dict[Place, str] = field(default_factory=dict)  # models of one of several classes -> these
     chosen_under: dict[Place, int] = field(default_factory=dict)  # the same -> how many branches are around the choice

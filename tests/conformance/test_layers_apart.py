@@ -145,7 +145,14 @@ def test_a_layer_that_has_a_name_has_the_weights_of_its_model(model: str, part: 
 
 
 @pytest.mark.parametrize(
-    "more", ["layer = None\n", "def f():\n    return layer\n", "layer.weight = None\n", "print(layer.in_features)\n"]
+    "more",
+    [
+        "layer = None\n",
+        "def f():\n    return layer\n",
+        "layer.weight = None\n",
+        "print(layer.in_features)\n",
+        "model.fc = nn.Linear(3, 1)\n",
+    ],
 )
 def test_a_layer_that_is_more_than_its_weights_keeps_its_name(more: str) -> None:
     text = NAMED.replace("MODEL", "Net()").replace("PART", "model.fc") + more

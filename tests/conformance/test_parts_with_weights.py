@@ -141,6 +141,12 @@ def test_they_start_from_these_weights(form: str, monkeypatch: pytest.MonkeyPatc
     assert ours["shown"] == pytest.approx(theirs["shown"], rel=2e-4, abs=1e-5)  # float32, over three steps with norms
 
 
+def test_parts_of_a_model_that_is_given_none_are_plain_copies() -> None:
+    made = conversion(written("some layers").replace("pretrained=True", "")).text
+    assert "made = backbone(training=self.training).bind({})\n" in made
+    assert "with_its_weights" not in made
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

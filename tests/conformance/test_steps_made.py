@@ -180,6 +180,25 @@ first = make_step(a, nn.MSELoss(), torch.optim.SGD(a.parameters(), lr=0.1))
 second = make_step(b, nn.MSELoss(), torch.optim.SGD(b.parameters(), lr=0.01))
 print(first(x, y), second(x, y))
 """,
+    "made with two schedulers": """
+def make(model, optimizer, scheduler):
+    def step(x, y):
+        loss = (model(x) - y).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        scheduler.step()
+        return loss.item()
+
+    return step
+
+
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+first = make(model, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 2))
+second = make(model, optimizer, torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5))
+print(first(x, y), second(x, y))
+""",
     "kept in a dict": f"{ONE}steps = {{'train': step}}\nprint(steps['train'](x, y))\n",
     "of a model that is gone": """
 def build():

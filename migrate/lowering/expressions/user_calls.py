@@ -310,7 +310,8 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
     def _given_to_maker(self, place: Place) -> Place:
         """What the maker of a function was given. Raises Unsupported where this scope does not have it."""
         given, maker = self.script.passed.get(place, set()), f"{spelled(place.scope)}()"
-        if len(given) > 1:
+        calls = self.script.functions[place.scope].calls if place.scope in self.script.functions else []
+        if len(given) > 1 or (not given and len({id(site.node) for site in calls}) > 1):
             raise Unsupported("MIG404", f"{maker} is given several models, and what it returns is called with each")
         found = self.script.parameters_of[place]
         if found.scope not in (self.scope, self.unit.scope) and not found.of_self:

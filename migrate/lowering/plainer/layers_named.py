@@ -40,7 +40,7 @@ def _edits(module: cst.Module, names: set[str]) -> Edits:
             continue
         root = nodes.dotted(nodes.root(value))
         read = _reads(module, name)
-        if root is not None and bound.count(root) == 1 and read is not None:
+        if root is not None and bound.count(root) == 1 and read is not None and not _is_replaced(module, value):
             edits.instead[line] = [cst.SimpleStatementLine([cst.Pass()])] if _is_alone(module, line) else []
             edits.parts |= {one: value.deep_clone() for one in read}
     return edits
@@ -53,6 +53,13 @@ def _reads(module: cst.Module, name: str) -> list[Expr] | None:
     owners = {one.value for one in weights}
     found = [one for one in mentions(module, name) if one not in targets]
     return list(found) if found and all(one in owners for one in found) else None
+
+
+def _is_replaced(module: cst.Module, part: Expr) -> bool:
+    """Whether a file puts another part in the place of this one, or of one that it is in."""
+    targets = {nodes.code(one.target) for one in every(module, cst.AssignTarget)}
+    ways = [node for node in every(part, (cst.Attribute, cst.Subscript)) if nodes.root(node) is nodes.root(part)]
+    return any(nodes.code(one) in targets for one in ways)
 
 
 def _is_alone(module: cst.Module, line: cst.SimpleStatementLine) -> bool:

@@ -20,7 +20,6 @@ from migrate.known.kinds import (
 from migrate.lowering.models.foreign_models import is_trained_foreign, unreached
 from migrate.lowering.modules.classes import Classes
 from migrate.lowering.modules.filled_containers import FilledContainers
-from migrate.lowering.modules.settings_given import never_called_so, never_taken
 from migrate.lowering.plainer.one_line import put_back
 from migrate.lowering.plainer.training_branches import TrainingBranches
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -35,7 +34,7 @@ from migrate.lowering.updates.gathering import MicroBatchLoops
 from migrate.lowering.updates.merging import merged_outputs
 from migrate.lowering.updates.region import MicroBatches, Region
 from migrate.lowering.weights.filled_weights import FilledWeights
-from migrate.lowering.weights.weights_not_asked_for import never_asked
+from migrate.lowering.weights.weights_not_asked_for import never_reached
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 
@@ -163,15 +162,8 @@ class Statements(
 
     def where_reached(self, error: Unsupported) -> Unsupported:
         """A finding in a branch that no module and no call of the program takes is worth a note alone."""
-        files = [unit.source.module for unit in self.unit.others.values()]
-        if self.context == "setup" and never_taken(self.script, self.cls, self.conditions):
-            what = "no module is made so"
-        elif self.facts is not None and (
-            never_called_so(self.facts, self.conditions, files)
-            or never_asked(self.script, self.facts, self.conditions, files)
-        ):
-            what = "nothing calls it so"
-        else:
+        what = never_reached(self)
+        if not what:
             return error
         test = nodes.code(self.conditions[-1])
         return Unsupported("MIG508", f"{error.message} ({error.code}), where `{test}`: {what}")

@@ -16,6 +16,7 @@ from migrate.known.constructed import ClassNode
 from migrate.known.kinds import Model, Module
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.weights.checkpoints import Checkpoints
+from migrate.lowering.weights.weights_not_asked_for import never_reached
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
@@ -40,7 +41,7 @@ def started_part(scope: Checkpoints, node: cst.Call, kind: Module) -> list[State
     weights = scope.from_state_dict(model, node, source.node)
     if not scope.stats_of(model):
         weights = nodes.dict_of([("params", weights)])
-    scope.script.started.add(one.cls)
+    scope.script.found_started |= set() if never_reached(scope) else {one.cls}
     made = with_snippets(scope, nodes.call(_SNIPPET, func.value, weights), [_SNIPPET])
     return [nodes.statement("{name} = {made}", name=func.value, made=made)]
 

@@ -11,6 +11,8 @@ import libcst as cst
 
 from migrate.known.facts import CallSite, FunctionFacts
 from migrate.known.script import Script
+from migrate.lowering.modules.settings_given import never_called_so, never_taken
+from migrate.lowering.scope import Scope
 from migrate.syntax import nodes, usage
 from migrate.syntax.mentions import only_called
 from migrate.syntax.nodes import Expr
@@ -18,6 +20,18 @@ from migrate.syntax.walking import every
 
 _LEGACY = "pretrained"  # what torchvision's functions still take in the place of `weights`
 _BY_NAME = frozenset({"getattr", "globals", "locals", "vars", "__dict__", "import_module"})
+
+
+def never_reached(scope: Scope) -> str:
+    """Why no module and no call of the program takes the branch at hand; "" where one may."""
+    files = [unit.source.module for unit in scope.unit.others.values()]
+    if scope.context == "setup" and never_taken(scope.script, scope.cls, scope.conditions):
+        return "no module is made so"
+    called = scope.facts is not None and (
+        never_called_so(scope.facts, scope.conditions, files)
+        or never_asked(scope.script, scope.facts, scope.conditions, files)
+    )
+    return "nothing calls it so" if called else ""
 
 
 def never_asked(script: Script, facts: FunctionFacts, conditions: Sequence[Expr], files: Iterable[cst.Module]) -> bool:
