@@ -249,3 +249,24 @@ print(step(x, y))
 def test_what_is_called_where_its_state_is_not_at_hand_is_refused(name: str) -> None:
     found = {one.code for one in conversion(START + MAKER + REFUSED[name]).report.diagnostics}
     assert found & {"MIG404", "MIG401", "MIG306", "MIG302"}
+
+
+PLAIN = """
+
+class Scaled:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def _make(self):
+        def scaled(x):
+            return self.factor * x
+
+        return scaled
+
+
+shown = Scaled(2.0)._make()(3.0)
+"""
+
+
+def test_a_class_that_works_on_no_models_stays_as_it_is() -> None:
+    assert PLAIN.strip() in conversion(START + PLAIN).text

@@ -38,6 +38,8 @@ def _edits(module: cst.Module, alone: set[str]) -> Edits:
     for node in every(module, cst.ClassDef):
         if tuple(map(nodes.dotted, (base.value for base in node.bases))) not in _ALONE or node.keywords:
             continue
+        if not usage.works_on_models(node):
+            continue
         for maker in suites.suite_of(node.body.body):
             if not isinstance(maker, cst.FunctionDef) or maker.decorators or _first_parameter(maker) != "self":
                 continue
