@@ -166,20 +166,59 @@ def test_where_something_else_has_the_part_by_then_it_is_refused(old: str, new: 
 IN_EVAL = "made = backbone(pretrained=True)\n        self.body = nn.Sequential(*list(made.features)[:3]).eval()"
 
 
-def test_a_part_that_is_put_into_eval_mode_stays_there(monkeypatch: pytest.MonkeyPatch) -> None:
+LATER = {
+    "as it is made": IN_EVAL,
+    "behind": IN_EVAL.replace(".eval()", "\n        self.body.eval()"),
+    "behind its freezing": IN_EVAL.replace(
+        ".eval()",
+        "\n        for p in self.body.parameters():\n            p.requires_grad = False\n        self.body.eval()",
+    ),
+    "a part of what is made": "self.body = backbone(pretrained=True).features.eval()",
+    "a part that is kept": "self.body = backbone(pretrained=True).features\n        self.body.eval()",
+}
+ROWS = "self.features = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 4), nn.Tanh())"
+IN_A_LOOP = """layers, width = [], 3
+        for wide in (4, 4):
+            layers += [nn.Linear(width, wide), nn.BatchNorm1d(wide), nn.ReLU()]
+            width = wide
+        self.features = nn.Sequential(*layers)"""
+
+
+@pytest.mark.parametrize("where", LATER)
+def test_a_part_that_is_put_into_eval_mode_stays_there(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole is in train mode throughout; its norm goes by the statistics that it starts from, and keeps them."""
     monkeypatch.setattr(torch.hub, "load_state_dict_from_url", lambda url: weights())
-    text = written("some layers").replace(FORMS["some layers"][0], IN_EVAL).replace("model.eval()\n", "")
+    text = written("some layers").replace(FORMS["some layers"][0], LATER[where]).replace("model.eval()\n", "")
     assert "self.body = in_mode(" in conversion(text).text
     theirs, ours = both(text)
     assert ours["shown"] == pytest.approx(theirs["shown"], rel=1e-5)  # float32, over three steps
+
+
+def test_the_beginning_of_a_row_that_a_loop_has_made_stays_in_eval_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = written("some layers").replace(ROWS, IN_A_LOOP).replace("model.eval()\n", "")
+    names: dict[str, Any] = {}
+    exec(text.partition("class Net")[0], names)
+    state = names["Backbone"]().state_dict()
+    monkeypatch.setattr(torch.hub, "load_state_dict_from_url", lambda url: state)
+    init = "self.body = backbone(pretrained=True).features[:3]\n        self.body.eval()"
+    text = text.replace(FORMS["some layers"][0], init)
+    assert "for part in backbone_model.features.layers[:3]" in conversion(text).text
+    theirs, ours = both(text)
+    assert ours["shown"] == pytest.approx(theirs["shown"], rel=1e-5)  # float32, over three steps
+
+
+def test_some_layers_of_a_row_that_are_known_one_by_one_are_refused() -> None:
+    text = written("some layers").replace(
+        FORMS["some layers"][0], "self.body = backbone(pretrained=True).features[:3].eval()"
+    )
+    assert "MIG201" in {found.code for found in conversion(text).report.diagnostics}
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
         ("for _ in range(3):\n", "for _ in range(3):\n    model.train()\n"),
-        (").eval()\n", ")\n        self.body.eval()\n"),
+        (").eval()\n", ")\n        kept = self.body\n        self.body.eval()\n"),
         ("shown = []\n", "shown = []\nmodel.train(len(shown) == 0)\n"),
     ],
 )

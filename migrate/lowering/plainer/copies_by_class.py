@@ -32,6 +32,7 @@ from migrate.lowering.plainer.checkpoint_folders import with_checkpoint_folders
 from migrate.lowering.plainer.computed_again import with_inputs_kept, with_reasons
 from migrate.lowering.plainer.copied_input import Anew, Placing
 from migrate.lowering.plainer.copies_of_torch import with_functions_of_torch
+from migrate.lowering.plainer.eval_where_made import with_eval_where_made
 from migrate.lowering.plainer.factory_arguments import with_plain_factories
 from migrate.lowering.plainer.forwarding_lambdas import with_lambdas_named
 from migrate.lowering.plainer.frozen_before_kept import with_freezing_of_what_is_kept
@@ -157,6 +158,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_optional_optimizers_apart,
     with_optimizer_classes_told,
     with_no_stars,
+    with_eval_where_made,
     with_freezing_of_what_is_kept,
     with_functions_as_methods,
     with_updates_in_sides,

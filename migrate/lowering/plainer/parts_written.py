@@ -335,15 +335,17 @@ class _Written(Placing):
             if isinstance(part, cst.Name):
                 raise NotKnown
             return taking.take(part)
-        if isinstance(node, cst.Attribute):
+        if isinstance(node, cst.Attribute) and node.attr.value != "eval":
             owner = taking.part(node.value)
             if owner is not None and nodes.code(owner) in taking.instead:
                 raise NotKnown
             if owner is not None:  # a setting of it
                 return node.with_changes(value=owner)
         method = node.func if isinstance(node, cst.Call) else None
-        if isinstance(method, cst.Attribute) and taking.part(method.value) is not None:
+        if isinstance(method, cst.Attribute) and taking.part(method.value) is not None and method.attr.value != "eval":
             raise NotKnown
+        if isinstance(node, cst.Subscript) and isinstance(_index(node), slice) and taking.part(node.value) is not None:
+            raise NotKnown  # a row of some of its layers, which are known one by one
         return None
 
     def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> object:
