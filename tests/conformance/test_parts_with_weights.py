@@ -219,6 +219,10 @@ def test_some_layers_of_a_row_that_are_known_one_by_one_are_refused() -> None:
     [
         ("for _ in range(3):\n", "for _ in range(3):\n    model.train()\n"),
         (").eval()\n", ")\n        kept = self.body\n        self.body.eval()\n"),
+        (
+            ").eval()\n",
+            ")\n        self.body.eval()\n\n    def eval(self):\n        pass\n\n    def more(self):\n        pass\n",
+        ),
         ("shown = []\n", "shown = []\nmodel.train(len(shown) == 0)\n"),
     ],
 )

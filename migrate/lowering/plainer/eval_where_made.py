@@ -15,13 +15,16 @@ import libcst as cst
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.mentions import times_defined
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
 
 def with_eval_where_made(inputs: Sequence[Input]) -> list[Input]:
-    """The files of a project with such parts in eval mode as they are made."""
-    return [one.edited(_edits(one.source.module)) for one in inputs]
+    """The files of a project with such parts in eval mode as they are made; not where a class has an `eval` of its own,
+    which may return something else than its module."""
+    own = times_defined(one.source.module for one in inputs)["eval"]
+    return list(inputs) if own else [one.edited(_edits(one.source.module)) for one in inputs]
 
 
 def _edits(module: cst.Module) -> Edits:
