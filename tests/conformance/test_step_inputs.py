@@ -324,7 +324,8 @@ REFUSED = {
         HEAD.replace(
             "        nn.init.constant_(self.fc.bias",
             "        self.drop.eval()\n        nn.init.constant_(self.fc.bias",
-        ),
+        )
+        + "\n\nnet = Net(argparse.Namespace(width=2, scale=0.5))\nnet.train()\n",
         "a part of a Flax module has the mode",
     ),
     "a mode of its own": (

@@ -57,7 +57,7 @@ NOT_SET_UP = "a part of a module that Flax has not set up yet"
         ("net = Net(4); self.net = net; self.body = net.conv1", NOT_SET_UP),
         ("net = Scaled(4); self.body, self.other = net.conv1, nn.ReLU()", NOT_SET_UP),
         ("net = Net(4); self.body = nn.Sequential(*list(net.children())[:2])", "lists no parts"),
-        ("net = Net(4); self.body = net.conv1.eval()", NOT_SET_UP),
+        ("net = Net(4); self.body = net.conv1.train()", NOT_SET_UP),
         ("net = Net(4); self.body = net.conv1; [nn.init.zeros_(m.bias) for m in (net.conv2,)]", NOT_SET_UP),
     ],
 )
