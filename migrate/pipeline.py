@@ -121,7 +121,7 @@ def _converted(project: Project, options: Options) -> ProjectConversion:
 def convert_part(part: Project, name: str, options: Options = DEFAULT) -> tuple[list[Output], Manifest]:
     """Rewrites files that depend on one another. What the scripts have no use for and cannot be converted is a stub."""
     scripts = [member.scope for member in part.members if member.path in part.scripts]
-    left = stubs_untried(unused_definitions(part.inputs, scripts), part.inputs)
+    left = stubs_untried(part.inputs, scripts)
     try:
         taken = taken_first(with_stubs(part.inputs, left), options)
     except Exception as error:

@@ -238,29 +238,24 @@ def _borrowed_files(found: Mapping[Path, Found], lowered: set[Path]) -> list[Mem
         for one in file.borrowed.values():
             if one.path in made:
                 continue
-            layers = _layers_of(one)
-            made |= {each.path: _borrowed_member(each, {}) for each in layers.values()}
-            made[one.path] = _borrowed_member(one, layers)
+            member = _borrowed_member(one)
+            made |= {each.path: _borrowed_member(each) for each in member.borrowed.values()}
+            made[one.path] = member
     return list(made.values())
 
 
-def _borrowed_member(one: Borrowed, layers: Mapping[str, Borrowed]) -> Member:
+def _borrowed_member(one: Borrowed) -> Member:
+    """A file of an installed package, with the layers that it takes from the rest of that where it is one of models."""
     data = one.parts.encode() if one.parts else read_bytes(one.path)
     text, encoding, _ = decode_source(one.shown, data)
     source = parse(one.shown, text, encoding)
+    layers: dict[str, Borrowed] = {}
+    if not one.parts:
+        file = of_library(Found(one.path, data, text, encoding, torch=True), one.package)
+        layers = {f"{module}.{name}": made for (module, name), made in extracted_parts({one.path: file}).items()}
     links = {each.module: each.module + FILE for each in layers.values()}
     place = f"{one.module}{SUFFIX}"
     return Member(one.path, place, data, source, one.module + FILE, links, library=one.package, borrowed=layers)
-
-
-def _layers_of(one: Borrowed) -> Mapping[str, Borrowed]:
-    """The layers of its package that a borrowed file of models is made of, by their names there."""
-    if one.parts:
-        return {}
-    data = read_bytes(one.path)
-    text, encoding, _ = decode_source(one.shown, data)
-    file = of_library(Found(one.path, data, text, encoding, torch=True), one.package)
-    return {f"{module}.{name}": made for (module, name), made in extracted_parts({one.path: file}).items()}
 
 
 def extracted_parts(found: Mapping[Path, Found]) -> dict[tuple[str, str], Borrowed]:

@@ -10,7 +10,7 @@ Methods are followed by their names, whatever they belong to: `step` of a class 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
@@ -331,10 +331,13 @@ def _looked_up(one: Input) -> frozenset[str] | None:
 # -- what stands for them ---------------------------------------------------------------------------------------------
 
 
-def stubs_untried(unused: Sequence[Unused], inputs: Sequence[Input]) -> list[Stub]:
-    """Those that have to do with torch, of the files in which such come to LONG lines or more: whether they could be
-    converted is not asked."""
-    made = []
+def stubs_untried(inputs: Sequence[Input], scripts: Collection[str]) -> list[Stub]:
+    """The definitions that scripts have no use for and that have to do with torch, of the files in which such come to
+    LONG lines or more: whether they could be converted is not asked."""
+    made: list[Stub] = []
+    if all(len(one.source.lines) < LONG for one in inputs if one.scope not in scripts):
+        return made
+    unused = unused_definitions(inputs, scripts)
     for one in inputs:
         of_torch = _of_torch([each for each in unused if each.scope == one.scope], one.source.module)
         if sum(_lines(one.source, each.node) for each in of_torch) >= LONG:

@@ -30,7 +30,7 @@ from migrate.known.kinds import (
     Scheduler,
     Tensor,
 )
-from migrate.known.qualified import spelled
+from migrate.known.qualified import scopes_around, spelled
 from migrate.known.states import BATCH_STATS, KEY, THE_KEY, State
 from migrate.lowering.expressions.arguments import Arguments, argument_names
 from migrate.lowering.expressions.binding import Binding
@@ -302,10 +302,9 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
     def _of_a_maker(self, facts: FunctionFacts, place: Place) -> bool:
         """Whether a place of the callee is a parameter of the function that it was defined in, which has returned it to
         this scope: `step = make_step(model)`."""
-        around = (
-            facts.qualname.startswith(f"{place.scope}.") and place in self.script.parameters_of and not place.of_self
-        )
-        return around and not f"{self.scope}.".startswith(f"{place.scope}.")
+        if place.of_self or place.scope == facts.qualname or place not in self.script.parameters_of:
+            return False
+        return place.scope in scopes_around(facts.qualname) and place.scope not in scopes_around(self.scope)
 
     def _given_to_maker(self, place: Place) -> Place:
         """What the maker of a function was given. Raises Unsupported where this scope does not have it."""

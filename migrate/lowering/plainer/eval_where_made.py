@@ -14,6 +14,7 @@ import libcst as cst
 
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
+from migrate.lowering.weights.freezing import only_switches
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.mentions import times_defined
 from migrate.syntax.nodes import Expr, Statement
@@ -41,7 +42,7 @@ def _edits(module: cst.Module) -> Edits:
 def _moved(edits: Edits, body: Sequence[Statement]) -> None:
     for number, statement in enumerate(body):
         path = _put_into_eval(statement)
-        before = [one for one in reversed(body[:number]) if path in usage.paths(one) and not _freezes(one)]
+        before = [one for one in reversed(body[:number]) if path in usage.paths(one) and not _switches(one)]
         made = before[0] if path and before else None
         value = _made(made, path) if made is not None else None
         if value is None or made in edits.instead:
@@ -58,10 +59,9 @@ def _put_into_eval(statement: Statement) -> str:
     return ""
 
 
-def _freezes(statement: Statement) -> bool:
-    """Whether a statement is a loop that sets whether weights are trained, which is the same in any mode."""
-    sets = list(every(statement, cst.AssignTarget)) if isinstance(statement, cst.For) else []
-    return bool(sets) and all(nodes.code(one.target).endswith(".requires_grad") for one in sets)
+def _switches(statement: Statement) -> bool:
+    """Whether a statement only says which weights are trained, which is the same in any mode."""
+    return isinstance(statement, cst.For) and only_switches(statement)
 
 
 def _made(statement: Statement, path: str) -> Expr | None:

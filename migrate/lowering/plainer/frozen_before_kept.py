@@ -16,6 +16,7 @@ import libcst as cst
 
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
+from migrate.lowering.weights.freezing import only_switches
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
@@ -55,11 +56,7 @@ def _frozen(loop: cst.For) -> str:
     """The variable whose weights a loop freezes, and does nothing else with; "" for other loops."""
     func = loop.iter.func if isinstance(loop.iter, cst.Call) else None
     owner = func.value if isinstance(func, cst.Attribute) and func.attr.value in _LISTING else None
-    sets = list(every(loop.body, cst.AssignTarget))
-    freezes = bool(sets) and all(
-        isinstance(one.target, cst.Attribute) and one.target.attr.value == "requires_grad" for one in sets
-    )
-    if not isinstance(owner, cst.Name) or owner.value == "self" or not freezes or loop.orelse is not None:
+    if not isinstance(owner, cst.Name) or owner.value == "self" or not only_switches(loop):
         return ""
     return owner.value if owner.value not in usage.loads(loop.body) else ""
 

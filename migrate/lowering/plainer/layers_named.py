@@ -64,4 +64,4 @@ def _is_replaced(module: cst.Module, part: Expr) -> bool:
 
 def _is_alone(module: cst.Module, line: cst.SimpleStatementLine) -> bool:
     """Whether a statement is all that a block has."""
-    return any(block.body == (line,) or list(block.body) == [line] for block in every(module, cst.IndentedBlock))
+    return any(list(block.body) == [line] for block in every(module, cst.IndentedBlock))

@@ -322,6 +322,9 @@ class _Written(Placing):
     def written(self, node: Expr) -> Expr | None:
         """What stands for an expression that is made of parts; None of others."""
         taking = self.taking
+        method = node.func if isinstance(node, cst.Call) else node
+        if isinstance(method, cst.Attribute) and method.attr.value == "eval":
+            return None  # what is put into eval mode is
         if isinstance(node, cst.Call) and len(node.args) == 1 and node.args[0].star == "*" and taking.is_row(node.func):
             row = taking.stretch(node.args[0].value)
             if row is not None:
@@ -335,14 +338,13 @@ class _Written(Placing):
             if isinstance(part, cst.Name):
                 raise NotKnown
             return taking.take(part)
-        if isinstance(node, cst.Attribute) and node.attr.value != "eval":
+        if isinstance(node, cst.Attribute):
             owner = taking.part(node.value)
             if owner is not None and nodes.code(owner) in taking.instead:
                 raise NotKnown
             if owner is not None:  # a setting of it
                 return node.with_changes(value=owner)
-        method = node.func if isinstance(node, cst.Call) else None
-        if isinstance(method, cst.Attribute) and taking.part(method.value) is not None and method.attr.value != "eval":
+        if isinstance(method, cst.Attribute) and taking.part(method.value) is not None:
             raise NotKnown
         if isinstance(node, cst.Subscript) and isinstance(_index(node), slice) and taking.part(node.value) is not None:
             raise NotKnown  # a row of some of its layers, which are known one by one

@@ -20,15 +20,10 @@ class Freezing(SortedNames, FrozenWeights):
     def freezing_loop(self, node: cst.For) -> list[Statement] | None:
         """`for p in model.parameters(): p.requires_grad = False`; None for other loops."""
         names = names_of_pair(node.target)
-        if names is None or "requires_grad" not in nodes.code(node.body) or node.orelse is not None:
+        whole = self.selection(node.iter) if names is not None and only_switches(node) else None
+        if names is None or whole is None:
             return None
-        statements = suites.suite_of(node.body.body)
-        if not all(switches(statement, names[-1]) for statement in statements):
-            return None
-        whole = self.selection(node.iter)
-        if whole is None:
-            return None
-        return [made for statement in statements for made in self.switch(statement, whole, names)]
+        return [made for statement in suites.suite_of(node.body.body) for made in self.switch(statement, whole, names)]
 
     def switch(self, statement: Statement, chosen: Selection, names: list[str]) -> list[Statement]:
         """One statement of such a loop, for some of the weights."""
@@ -110,6 +105,14 @@ def flag_of(statement: Statement, weight: str) -> Expr | None:
     """What a statement sets `requires_grad` of a weight to."""
     found = switched(statement)
     return found[1] if found is not None and nodes.dotted(found[0]) == weight else None
+
+
+def only_switches(loop: cst.For) -> bool:
+    """Whether a loop over weights does nothing but set `requires_grad` of them."""
+    names = names_of_pair(loop.target)
+    if names is None or "requires_grad" not in nodes.code(loop.body) or loop.orelse is not None:
+        return False
+    return all(switches(statement, names[-1]) for statement in suites.suite_of(loop.body.body))
 
 
 def switches(statement: Statement, weight: str) -> bool:
