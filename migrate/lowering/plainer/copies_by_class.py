@@ -78,6 +78,7 @@ from migrate.lowering.plainer.told_by_callers import with_told_by_callers
 from migrate.lowering.plainer.transformers_models import with_plain_transformers
 from migrate.lowering.plainer.updates_in_place import with_updates_in_place
 from migrate.lowering.plainer.updates_in_sides import with_updates_in_sides
+from migrate.lowering.plainer.versions_asked import with_versions_settled
 from migrate.lowering.rounds import Input, Lowered, lower_project
 from migrate.options import DEFAULT, CheckpointFormat, Options
 from migrate.syntax import nodes, suites, usage
@@ -135,6 +136,7 @@ def taken_first(inputs: Sequence[Input], options: Options = DEFAULT) -> Taken:
 
 _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_bare_forms,
+    with_versions_settled,
     with_lambdas_named,
     with_sizes_of_weights,
     with_modes_written_out,
