@@ -72,6 +72,11 @@ def weights_of(script: Script, cls: str) -> list[Leaf]:
     return list({(leaf.flax, leaf.torch): leaf for leaf in found}.values())
 
 
+def ties_of(script: Script, cls: str) -> list[Tie]:
+    """The ties of a model of the class, those aside that an argument of its constructor decides on."""
+    return [] if is_chosen(cls) else [tie for tie in model_weights(script, cls).ties if not tie.optional]
+
+
 def same_weights(script: Script, one: str, other: str) -> bool:
     """Whether models of two classes have the same weights, in the same order, with the same names in the output."""
     if one == other:

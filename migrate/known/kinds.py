@@ -542,4 +542,5 @@ def join(a: Kind, b: Kind) -> Kind:
         return Operation(tuple(dict.fromkeys((*a.names, *b.names))))
     if isinstance(a, Plain) and isinstance(b, Plain):
         return Plain()
-    return a.covering(b)
+    covered = a.covering(b)
+    return b.covering(a) if covered == UNKNOWN else covered

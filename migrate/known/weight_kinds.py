@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from migrate.known.kinds import UNKNOWN, Kind, Place, Plain
+from migrate.known.kinds import UNKNOWN, Kind, Place, Plain, Tensor
 
 LISTING = ("parameters", "named_parameters")  # the methods that give all parameters of a module
 CHECKPOINT = Plain("checkpoint")  # what a file of the script's own holds
@@ -92,9 +92,22 @@ class Weight(Kind):
     live: bool = False
 
     def covering(self, other: Kind) -> Kind:
+        if isinstance(other, Tensor) and self.axes:
+            return Tensor(other.dtype if other.dtype == "float" else "", origins=other.origins)
         if not isinstance(other, Weight):
             return super().covering(other)
         return Weight(axes=self.axes and other.axes, live=self.live or other.live)
+
+
+@dataclass(frozen=True)
+class WeightsOfPart(Kind):
+    """The weights of one layer of a list, as the tree that they are in Flax: the class and the place of the model, and
+    what the names of these weights begin with in torch and in Flax, {0} for the number of the layer."""
+
+    cls: str
+    place: Place
+    torch: str
+    flax: str
 
 
 @dataclass(frozen=True)

@@ -336,6 +336,10 @@ class Parts:
         """The weights of a model, or None where there is no example yet."""
         raise NotImplementedError
 
+    def weights_in_rows(self, node: Expr) -> Value | None:
+        """What a script reads of the layers of a list, and of their weights; None of other expressions."""
+        raise NotImplementedError
+
     def weights_of_parts(self, place: Place, call: Expr) -> list[Statement]:
         """The statements that give a model the weights of its new parts."""
         raise NotImplementedError

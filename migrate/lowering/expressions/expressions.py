@@ -67,7 +67,7 @@ from migrate.lowering.models.replaced_parts import ReplacedParts
 from migrate.lowering.modules.called_in_training import IN_TRAINING
 from migrate.lowering.modules.methods_of_torch import HOLDINGS, held_elsewhere
 from migrate.lowering.modules.mixed_rows import MixedRows
-from migrate.lowering.modules.shown_outside import is_constant, is_setting, read_outside
+from migrate.lowering.modules.shown_outside import is_constant, is_setting, read_outside, unseen
 from migrate.lowering.modules.sown import note_looked_at, refuse_sown
 from migrate.lowering.modules.submodules import Submodules
 from migrate.lowering.modules.tied_layers import TiedLayers
@@ -212,6 +212,7 @@ class Expressions(
         if settings is not node.value:
             node = node.with_changes(value=settings)
         weight = self.weight_shape(node) if attribute == "shape" else self.weight(node)
+        weight = weight or self.weights_in_rows(node)
         if weight is not None:
             return weight
         size = self.size_of_part(node) if self.context in ("setup", *HOST_CONTEXTS) else None
@@ -369,9 +370,10 @@ class Expressions(
         kind = Items(tuple(facts.attributes.get(attribute, UNKNOWN) if facts else UNKNOWN for facts in found)).joined()
         borrows = [facts.borrows for facts in found if facts is not None and facts.is_borrowed(attribute)]
         constant = is_constant(found, attribute)
-        for facts in found if constant or is_setting(kind) else ():
-            if facts is not None:
-                read_outside(self.script, facts, attribute, node)
+        known = [facts for facts in found if facts is not None] if constant or is_setting(kind) else []
+        hidden = [holder for facts in known if (holder := read_outside(self.script, facts, attribute)) is not None]
+        if hidden and (base.kind.place is None or not constant or self.context not in HOST_CONTEXTS):
+            raise unseen(node, hidden[0])
         if any(facts is not None and attribute in facts.other_names for facts in found):
             node = node.with_changes(attr=cst.Name(f"{attribute}_"))
         if kind is UNKNOWN and borrows:
@@ -380,7 +382,11 @@ class Expressions(
         part = part or any(facts is not None and attribute in facts.variables for facts in found)
         if part and self.context in HOST_CONTEXTS:
             raise part_alone(node)
-        return Value(node.with_changes(value=base.node), kind)
+        owner = base.node
+        if hidden and base.kind.place is not None:
+            params = self.read(State(PARAMS, base.kind.place))
+            owner = nodes.expression('{m}.bind({"params": {p}})', m=owner, p=params)
+        return Value(node.with_changes(value=owner), kind)
 
     def tensor_attribute(self, node: cst.Attribute, base: Value, attribute: str) -> Value:
         """An attribute of a tensor; the others raise Unsupported."""

@@ -87,6 +87,7 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
                     models[name] = value.kind.cls if isinstance(value.kind, Model) else ""
                 elif isinstance(value.kind, Module) and facts.copies_parts:
                     models[name] = class_of_part(value.kind)
+                self.refuse_unknown_model(facts, name, arg.value, value.kind)
                 itself = facts.qualname in self.script.by_value and nodes.dotted(arg.value) == "self"
                 self.pass_kind(facts, name, self.object_kind(arg.value) if itself else value.kind)
                 facts.found_given[name] = facts.found_given.get(name, True) and self.gives(arg.value)
@@ -291,6 +292,14 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
             kind = Host(kind.what)
         merge(facts.found_params, name, without_names(kind))
 
+    def refuse_unknown_model(self, facts: FunctionFacts, name: str, given: Expr, kind: Kind) -> None:
+        """Declines to give what nothing is known of to a function that other calls give a model, whose weights it takes
+        beside it: it would take none from any call."""
+        models = self.script.passed.get(Place(facts.qualname, name), ())
+        if type(kind) is Kind and models and _makes_use_of(facts.node, name):
+            text = f"{spelled(facts.qualname)}() takes a model, or an optimizer, for {name}"
+            raise Unsupported("MIG306", f"{text}: nothing is known of {nodes.code(given)}")
+
     def outside(self, facts: FunctionFacts, place: Place) -> Place:
         """A place of the callee, seen from this scope."""
         if self._of_a_maker(facts, place):
@@ -458,3 +467,11 @@ def _left_out(facts: FunctionFacts, given: Mapping[str, cst.Arg]) -> set[Place]:
         for name in facts.defaults
         if name not in given or nodes.literal(given[name].value) is None
     }
+
+
+def _makes_use_of(function: cst.FunctionDef, name: str) -> bool:
+    """Whether a function calls an argument, reads something of it, or hands it on, more than to show it."""
+    owners = {nodes.dotted(one.value) for one in every(function.body, cst.Attribute)}
+    calls = [call for call in usage.calls(function.body) if nodes.dotted(call.func) not in ("print", "str", "type")]
+    given = {nodes.dotted(arg.value) for call in calls for arg in call.args}
+    return name in owners | given | {nodes.dotted(call.func) for call in calls}

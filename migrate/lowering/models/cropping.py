@@ -21,7 +21,7 @@ from migrate.known.facts import ClassFacts
 from migrate.known.kinds import Model
 from migrate.known.states import PARAMS, State
 from migrate.lowering.expressions.elements import EACH, module_at, only_option
-from migrate.lowering.weights.weight_values import WeightValues
+from migrate.lowering.weights.weights_in_rows import WeightsInRows
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.weights import weights_of
@@ -39,7 +39,7 @@ class _Cut:
     ends: tuple[str, ...]
 
 
-class Cropping(WeightValues):
+class Cropping(WeightsInRows):
     """Assignments that cut a part of a model."""
 
     def cut_part(self, target: cst.Attribute, value: Expr) -> list[Statement] | None:

@@ -35,17 +35,22 @@ def is_setting(kind: Kind) -> bool:
     return isinstance(kind, Number | Plain) or type(kind) is Kind
 
 
-def read_outside(script: Script, facts: ClassFacts, attribute: str, node: cst.Attribute) -> None:
-    """Notes that a script reads an attribute of a model. Raises Unsupported for one that nothing shows."""
+def read_outside(script: Script, facts: ClassFacts, attribute: str) -> ClassFacts | None:
+    """Notes that a script reads an attribute of a model. The class whose constructor sets it where nothing shows it;
+    None where it is seen."""
     for holder in [facts, *(script.classes[base] for base in _bases(script, facts))]:
         init = holder.method("__init__")
         if init is None or not (_registers(script, holder, attribute) or _sets(holder, init, attribute)):
             continue
         holder.read_outside.add(attribute)
-        if attribute not in holder.shown:
-            told = f"what the constructor of {spelled(holder.name)} sets is not seen outside in Flax"
-            raise Unsupported("MIG301", f"{nodes.code(node)}: {told}")
-        return
+        return None if attribute in holder.shown else holder
+    return None
+
+
+def unseen(node: cst.Attribute, holder: ClassFacts) -> Unsupported:
+    """The refusal of what a script reads of a model, and nothing shows."""
+    told = f"what the constructor of {spelled(holder.name)} sets is not seen outside in Flax"
+    return Unsupported("MIG301", f"{nodes.code(node)}: {told}")
 
 
 def is_constant(classes: Sequence[ClassFacts | None], attribute: str) -> bool:

@@ -13,7 +13,7 @@ from migrate.known.kinds import UNKNOWN, Device, DType, Items, Kind, Module, Nev
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import Arguments, placed
 from migrate.lowering.modules.layer_weights import LayerWeights
-from migrate.lowering.modules.shown_outside import is_setting, read_outside
+from migrate.lowering.modules.shown_outside import is_setting, read_outside, unseen
 from migrate.lowering.unit import known
 from migrate.rules.rule import Value, signature
 from migrate.syntax import nodes, usage
@@ -57,7 +57,9 @@ class Submodules(Arguments, LayerWeights):
             raise Unsupported("MIG201", f"{nodes.code(node)}: a part of a module that Flax has not set up yet")
         if self.context == "setup" and is_setting(kind) and not (isinstance(root, cst.Name) and root.value == "self"):
             for each in known_to:  # it is part of nothing yet, and Flax has not run its setup
-                read_outside(self.script, each, attribute, node)
+                holder = read_outside(self.script, each, attribute)
+                if holder is not None:
+                    raise unseen(node, holder)
         return Value(made, kind)
 
     def is_made_here(self, root: cst.CSTNode) -> bool:

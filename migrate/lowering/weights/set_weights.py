@@ -9,20 +9,22 @@ import libcst as cst
 
 from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import Host, Kind, Number, Place, Tensor
+from migrate.known.kinds import Function, Host, Kind, Number, Place, Tensor
 from migrate.known.states import PARAMS, State
 from migrate.known.weight_kinds import Weight
 from migrate.layers.moves import Permute
+from migrate.lowering.initial.initializers_of_flax import without_data
 from migrate.lowering.modules.layer_weights import in_order_of_flax
 from migrate.lowering.scope import HOST_CONTEXTS
-from migrate.lowering.weights.weight_values import WeightValues
+from migrate.lowering.weights.weight_values import key_of
+from migrate.lowering.weights.weights_in_rows import WeightsInRows
 from migrate.manifest import WILDCARD, Leaf
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites
 from migrate.syntax.nodes import Expr, Statement
 
 
-class SetWeights(WeightValues):
+class SetWeights(WeightsInRows):
     """Statements that give a weight other values. Before the training run again they change nothing, so that weights
     that come from elsewhere may have them already."""
 
@@ -49,15 +51,17 @@ class SetWeights(WeightValues):
     def weight_assigned(
         self, line: cst.SimpleStatementLine, target: cst.Attribute, value: Expr
     ) -> list[Statement] | None:
-        """`model.fc.weight.data = v`, `model.fc.weight = nn.Parameter(v)`; None for other assignments."""
-        whole = target.attr.value == "data"
-        if not whole:
+        """`model.fc.weight.data = v`, `model.fc.weight = nn.Parameter(v)`, and what a function of the script's gives,
+        which torch lets be nothing but a parameter; None for other assignments."""
+        given = isinstance(value, cst.Call) and isinstance(self.kind_of(value.func), Function)
+        if target.attr.value != "data" and not given:
             made = value if isinstance(value, cst.Call) and self.torch_name(value.func) == _PARAMETER else None
             if made is None or len(made.args) != 1:
                 return None
             value = made.args[0].value
-        found = self.set_leaf(target)
-        if found is None or nodes.code(target).removesuffix(".data") in nodes.code(value):  # it may be cut to length
+        read = nodes.code(target).removesuffix(".data") in nodes.code(value)
+        found = None if read and not given else self.set_leaf(target)  # it may be cut to length
+        if found is None:
             return None
         values = self.other_values(value, may_share=False)
         return self.with_leaf(line, *found, values)
@@ -118,7 +122,7 @@ class SetWeights(WeightValues):
 
     def set_leaf(self, target: Expr) -> tuple[Place, Leaf] | None:
         """The weight of a model that an expression on the host stands for, where it is one array in torch and Flax."""
-        found = self.leaf_of(target)
+        found = self.leaf_of(target) or self.leaf_in_row(without_data(target))
         if found is None or WILDCARD.search(found[1].flax):
             return None
         return found if all(isinstance(move, Permute) for move in found[1].moves) else None
@@ -153,9 +157,14 @@ class SetWeights(WeightValues):
             target = nodes.expression("{p}" + "".join(f'["{key}"]' for key in keys), p=params)
             assert isinstance(target, cst.Subscript)
             return suites.assigned(line, target, moved)
-        return suites.assigned(line, self.write(State(PARAMS, place)), _merged(params, keys, moved))
+        if len(keys) <= _FEW_KEYS and not any("{" in key for key in keys):
+            return suites.assigned(line, self.write(State(PARAMS, place)), _merged(params, keys, moved))
+        self.unit.use_snippet("with_weight")
+        made = nodes.call("with_weight", params, key_of("/".join(keys)), moved)
+        return suites.assigned(line, self.write(State(PARAMS, place)), made)
 
 
+_FEW_KEYS = 1  # of dicts in dicts that are written out
 _PARAMETER = "torch.nn.Parameter"
 _SETTING = ("fill_", "zero_", "copy_")
 _BOUNDING = ("clamp_", "clamp_min_", "clamp_max_", "clip_")  # run again, they change nothing

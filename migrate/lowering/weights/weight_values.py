@@ -19,7 +19,7 @@ from migrate.manifest import WILDCARD, Leaf
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
-from migrate.weights import weights_of
+from migrate.weights import ties_of, weights_of
 
 
 class WeightValues(Selections):
@@ -49,8 +49,7 @@ class WeightValues(Selections):
 
     def weight_at(self, place: Place, leaf: Leaf, moved: bool = False) -> Value | None:
         """One parameter of a model; None where its axes cannot be put as torch has them."""
-        keys = "".join(f'["{key}"]' for key in leaf.flax.split("/")[1:])
-        node = nodes.expression(f"{{x}}{keys}", x=self.read(State(PARAMS, place)))
+        node = looked_up(self.read(State(PARAMS, place)), leaf.flax.removeprefix("params/"))
         made = node if moved else in_torch_order(node, leaf.moves)
         return None if made is None else Value(made, Weight(not moved, place, leaf.flax))
 
@@ -103,10 +102,18 @@ class WeightValues(Selections):
         return tuple(weight.kind for weight in known)
 
     def one_leaf(self, kind: Model, parts: Sequence[str]) -> Leaf | None:
-        """The one parameter that a model has under a name of torch's."""
-        leaves = [leaf for leaf in weights_of(self.script, kind.cls) if leaf.torch == ".".join(parts)]
+        """The one parameter that a model has under a name of torch's, that of a weight tied to another one too."""
+        leaves = self._leaves_called(kind.cls, ".".join(parts))
         one = leaves[0] if len(leaves) == 1 else None
         return one if one and one.flax.startswith("params/") and not WILDCARD.search(one.flax) else None
+
+    def _leaves_called(self, cls: str, name: str) -> list[Leaf]:
+        whole = weights_of(self.script, cls)
+        leaves = [leaf for leaf in whole if leaf.torch == name]
+        if leaves:
+            return leaves
+        tied = {tie.same_as for tie in ties_of(self.script, cls) if tie.torch == name}
+        return [leaf for leaf in whole if leaf.torch in tied]
 
     def weight_shape(self, node: cst.Attribute) -> Value | None:
         """`model.table.weight.shape`; None where it is none."""
@@ -137,3 +144,15 @@ class WeightValues(Selections):
             return None
         chosen = self.called_selection(node)
         return None if chosen is None else self.listed(chosen)
+
+
+def looked_up(tree: Expr, path: str) -> Expr:
+    """What is in a tree at a path, "blocks_{i}/head/kernel"."""
+    for key in path.split("/") if path else ():
+        tree = nodes.expression("{x}[{k}]", x=tree, k=key_of(key))
+    return tree
+
+
+def key_of(text: str) -> Expr:
+    """A key, or a path, of a tree of weights: an f-string where a variable is in it."""
+    return cst.parse_expression(f'f"{text}"' if "{" in text else f'"{text}"')
