@@ -241,15 +241,19 @@ class Script(ByRound):
     found_made_kinds: dict[str, dict[str, Kind]] = field(default_factory=lambda: defaultdict(dict))
     # torch layers used as values -> the files that make them, each by a function of its own
     maker_files: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    sets_by_number: bool = False  # weights of layers in lists are set by the numbers of these
+    found_sets_by_number: bool = False
     tensors_listed: bool = False  # lists and tuples that the host keeps have tensors in them that may have axes
     loads: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     # rounds change nothing more, what was left open is refused now
     settled: bool = field(default=False, metadata=UNTOLD)
     left_open: bool = field(default=False, metadata=IN_ONE_ROUND)
+    rounds: int = field(default=0, metadata=UNTOLD)
 
     def next_round(self) -> None:
         """What this round found is what the next one goes by, of functions and classes, too."""
         super().next_round()
+        self.rounds += 1
         self.frozen.next_round()
         for facts in {id(one): one for one in (*self.functions.values(), *self.classes.values())}.values():
             facts.next_round()  # once, for all that inherit a method

@@ -8,6 +8,10 @@ from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
 
 
+_MADE = ("jnp.empty", "jnp.zeros", "jnp.ones")
+_LIKE = tuple(f"{name}_like" for name in _MADE)
+
+
 def _like(call: Call, node: Expr) -> Value:
     kind = call.kind("input")
     return Value(node, kind if isinstance(kind, Tensor) else Tensor())
@@ -57,16 +61,23 @@ def copy(call: Call) -> Value:
 def _shaped(call: Call, draw: str, keywords: dict[str, Expr]) -> Expr:
     """A draw in the shape and type of the tensor, which is not made first where it was only a place to write to."""
     made = call.node("input")
-    if (
-        isinstance(made, cst.Call)
-        and nodes.dotted(made.func) in ("jnp.empty", "jnp.zeros", "jnp.ones")
-        and len(made.args) == 1
-    ):
+    if isinstance(made, cst.Call) and nodes.dotted(made.func) in _MADE and len(made.args) == 1:
         size = made.args[0].value
         shape = nodes.tuple_of([size]) if isinstance(size, cst.Integer) else size
         return nodes.call(f"jax.random.{draw}", call.key(), shape, **keywords)
-    like = [call.make("{input}.shape"), call.make("{input}.dtype")]
-    return nodes.call(f"jax.random.{draw}", call.key(), *like, **keywords)
+    return nodes.call(f"jax.random.{draw}", call.key(), *_shape_and_dtype(made), **keywords)
+
+
+def _shape_and_dtype(made: Expr) -> list[Expr]:
+    """Those of an array, of what it was made like where it is only a place to write to."""
+    match made:
+        case cst.Call(func=func, args=[cst.Arg(value=shape, keyword=None), cst.Arg(value=dtype, keyword=None)]) if (
+            nodes.dotted(func) in _MADE
+        ):
+            return [nodes.tuple_of([shape]) if isinstance(shape, cst.Integer) else shape, dtype]
+        case cst.Call(func=func, args=[cst.Arg(value=like)]) if nodes.dotted(func) in _LIKE:
+            return _shape_and_dtype(like)
+    return [nodes.expression(f"{{x}}.{attribute}", x=made) for attribute in ("shape", "dtype")]
 
 
 @rule("Tensor.uniform_", signature="input, from_=0, to=1, *, generator=None", draws=True)
@@ -76,7 +87,7 @@ def uniform(call: Call) -> Value:
     >>> torch.empty(2, 3).uniform_(-1, 1)
     jax.random.uniform(key, (2, 3), minval=-1)
     >>> torch.zeros_like(x).uniform_()  # x: f32[2, 3]
-    jax.random.uniform(key, jnp.zeros_like(x).shape, jnp.zeros_like(x).dtype)
+    jax.random.uniform(key, x.shape, x.dtype)
     """
     return _like(call, _shaped(call, "uniform", call.given(from_="minval", to="maxval")))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrate.syntax import nodes
-from migrate.syntax.nodes import Expr
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import Expr, Statement
 
 
 def asked_for_none(test: Expr) -> tuple[str, bool] | None:
@@ -23,3 +23,13 @@ def tested_for_none(test: Expr) -> tuple[Expr, bool] | None:
         ) if nodes.is_literal(other, None):
             return left, isinstance(operator, cst.Is)
     return None
+
+
+def where_it_is(statement: Statement) -> list[Statement]:
+    """What a statement does with a value that is there: the body of `if x is not None: x = x.detach()`, which alone
+    binds x. Itself for other statements."""
+    asked = asked_for_none(statement.test) if isinstance(statement, cst.If) and statement.orelse is None else None
+    if not isinstance(statement, cst.If) or asked is None or asked[1]:
+        return [statement]
+    body = suites.suite_of(statement.body.body)
+    return body if set(usage.stores(body)) == {asked[0]} else [statement]

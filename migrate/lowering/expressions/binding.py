@@ -160,7 +160,7 @@ class Binding(Scalars, MaskedSelections):
             return False
         method = node.func.attr.value
         if method in VIEWS or method.endswith("_"):
-            return self.fresh(node.func.value)
+            return self.gives(node.func.value)
         return f"Tensor.{method}" in RULES
 
     def place_of(self, target: cst.CSTNode) -> Place:

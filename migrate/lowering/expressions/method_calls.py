@@ -331,7 +331,9 @@ class MethodCalls(ValueCalls):
             self.unit.report(self.where_reached(told), node)
 
     def changed_before(self, node: cst.Call, func: cst.Attribute) -> Value:
-        """`x.mul_(2)` inside an expression: x is bound again before the statement."""
+        """`x.mul_(2)` inside an expression: x is bound again before the statement, where anything reads it later."""
+        if self.gives(func.value):
+            return self.in_place_value(node, func.attr.value, self.expr(func.value))
         if self.nested or self.conditional:
             raise Unsupported("MIG303", f"Tensor.{func.attr.value} inside an expression")
         self.refuse_shared(func.value)  # the rest of the statement may read another name

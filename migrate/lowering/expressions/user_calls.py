@@ -238,7 +238,10 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
         annotation = nodes.annotation(parameter)
         if annotation in ("torch.Tensor", "Tensor"):
             return Tensor()
-        return Number() if annotation in ("int", "float", "bool") else UNKNOWN
+        if annotation in ("int", "float", "bool"):
+            return Number()
+        called = any(nodes.dotted(call.func) == facts.node.name.value for call in usage.calls(self.unit.source.module))
+        return Never() if self.script.rounds == 1 and called else UNKNOWN  # its calls may come later in the file
 
     def given_by_value(self, facts: FunctionFacts, parameter: str) -> Kind:
         """What a function that is used as a value may be called with: what any unknown value is."""

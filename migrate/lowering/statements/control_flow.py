@@ -9,7 +9,7 @@ import libcst as cst
 from migrate import layouts
 from migrate.apis import is_grad_mode
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import UNKNOWN, Autocast, Device, Host, Tensor
+from migrate.known.kinds import UNKNOWN, Autocast, Device, Host, Kind, Never, Plain, Tensor
 from migrate.lowering.expressions.open_files import FILE
 from migrate.lowering.models.precision import Precision
 from migrate.lowering.models.told_modes import ToldModes
@@ -20,6 +20,7 @@ from migrate.machine import KERNELS, OUT_OF_MEMORY
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.none_tests import asked_for_none
 
 
 class ControlFlow(ToldModes, Precision, Loops):
@@ -43,6 +44,14 @@ class ControlFlow(ToldModes, Precision, Loops):
         name = call.args[0].value
         if isinstance(name, cst.Name) and self.env.kinds.get(name.value) is UNKNOWN:
             self.env.kinds[name.value] = Tensor()
+
+    def never_there(self, test: Expr) -> tuple[str, Kind, Kind] | None:
+        """The name of a value that is None as far as is known, which a test asks for, and what it is where the test
+        holds and where it does not: on the other side it is yet to be seen."""
+        name, holds = asked_for_none(test) or ("", False)
+        if not name or self.env.lookup(name) != Plain("None"):
+            return None
+        return (name, Plain("None"), Never()) if holds else (name, Never(), Plain("None"))
 
     def statement_If(self, node: cst.If) -> list[Statement]:
         decided = self.of_what_is_gone(node.test)
@@ -68,7 +77,7 @@ class ControlFlow(ToldModes, Precision, Loops):
         start, models = self.env.copy(), self.models_here()
         self.conditions.append(node.test)
         self.told_tensor(node.test)
-        name, those, others = self.narrowed(node.test) or ("", UNKNOWN, UNKNOWN)
+        name, those, others = self.narrowed(node.test) or self.never_there(node.test) or ("", UNKNOWN, UNKNOWN)
         self.env.kinds |= {name: those} if name else {}
         self.modes_where(node.test, True)
         body = self.suite(node.body.body)

@@ -223,7 +223,8 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
         target = func.value.value if isinstance(func.value, cst.Subscript) and view else func.value
         if not isinstance(target, cst.Name) or not isinstance(self.kind_of(target), Tensor):
             raise Unsupported("MIG303", f"{nodes.code(func.value)} is changed in place")
-        self.own(target)
+        if api != "Tensor.detach_" or self.under_jit:  # whoever sees the tensor has no gradient of it here
+            self.own(target)
         if rule is None:
             raise Unsupported("MIG301", api)
         value = self.apply_rule(rule, api, node, base)

@@ -17,6 +17,7 @@ from migrate.lowering.updates.gradient_flow import GradientFlow
 from migrate.lowering.updates.kept_outputs import without_gradients
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Statement
+from migrate.syntax.none_tests import where_it_is
 
 _NO_OUTPUTS = (Model, Optimizer, Scheduler, Instance, Host)
 
@@ -44,7 +45,8 @@ def problem_of_given(
         return ""
     statements = [one for one in own if isinstance(one, cst.SimpleStatementLine | cst.BaseCompoundStatement)]
     read = set(usage.loads([scope.attached(one) for one in own if one not in statements]))
-    needed = scope.dependencies([*history, *statements], read)[1]
+    flowing = [one for statement in (*history, *statements) for one in where_it_is(statement)]
+    needed = scope.dependencies(flowing, read)[1]
     stepped = trained or scope.trained_roots()  # of a backward pass alone: the step is elsewhere, or may not be taken
     for name in sorted(needed & facts.behind.keys()):
         if any(scope.root(model) in stepped for model in facts.behind[name]):

@@ -21,7 +21,7 @@ from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
-_TAKING = {"item", "tolist", "numpy", "cpu"}
+_TAKING = {"item", "tolist", "numpy"}
 _TELLING = {"append", "add_scalar", "update", "write", "log", "set_postfix"}  # whose results nobody uses
 _HOST_FUNCTIONS = {"print", "float", "int", "open", "input"}
 

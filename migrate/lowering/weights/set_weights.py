@@ -157,14 +157,16 @@ class SetWeights(WeightsInRows):
             target = nodes.expression("{p}" + "".join(f'["{key}"]' for key in keys), p=params)
             assert isinstance(target, cst.Subscript)
             return suites.assigned(line, target, moved)
-        if len(keys) <= _FEW_KEYS and not any("{" in key for key in keys):
+        by_number = any("{" in key for key in keys)
+        self.script.found_sets_by_number |= by_number
+        if not (by_number or self.script.sets_by_number or len(keys) > _FEW_KEYS):
             return suites.assigned(line, self.write(State(PARAMS, place)), _merged(params, keys, moved))
         self.unit.use_snippet("with_weight")
         made = nodes.call("with_weight", params, key_of("/".join(keys)), moved)
         return suites.assigned(line, self.write(State(PARAMS, place)), made)
 
 
-_FEW_KEYS = 1  # of dicts in dicts that are written out
+_FEW_KEYS = 2  # of dicts in dicts that are written out
 _PARAMETER = "torch.nn.Parameter"
 _SETTING = ("fill_", "zero_", "copy_")
 _BOUNDING = ("clamp_", "clamp_min_", "clamp_max_", "clip_")  # run again, they change nothing

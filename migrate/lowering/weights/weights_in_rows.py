@@ -32,10 +32,10 @@ _ROW = re.compile(r"(?:(.*)/)?([^/]+)_\{\d+\}")
 
 @dataclass(frozen=True)
 class _Path:
-    """What is read of the weights of a part: the tree that these are, and the steps from there: names, numbers, and
-    variables that are numbers, as an f-string has them."""
+    """What is read of the weights of a part, which an expression stands for, or of a whole model: the steps from there,
+    names, numbers, and variables that are numbers, as an f-string has them."""
 
-    tree: Expr
+    owner: Expr
     part: WeightsOfPart
     steps: tuple[str, ...]
 
@@ -71,7 +71,7 @@ class WeightsInRows(WeightValues):
         leaf = self._leaf(path)
         if leaf is None:
             return self._layer(path) or self._row(path)
-        made = in_torch_order(looked_up(path.tree, leaf.flax.removeprefix(f"{path.part.flax}/")), leaf.moves)
+        made = in_torch_order(looked_up(self._tree(path), leaf.flax.removeprefix(f"{path.part.flax}/")), leaf.moves)
         return None if made is None else Value(made, Weight(True, path.part.place, leaf.flax, live=True))
 
     def leaf_in_row(self, node: Expr) -> tuple[Place, Leaf] | None:
@@ -93,11 +93,15 @@ class WeightsInRows(WeightValues):
                     return None
             node = owner
         if isinstance(kind, WeightsOfPart):
-            return _Path(self.expr(node).node, kind, tuple(steps))
+            return _Path(node, kind, tuple(steps))
         if kind.place is None:
             return None
-        tree = self.read(State(PARAMS, kind.place))
-        return _Path(tree, WeightsOfPart(kind.cls, kind.place, "", "params"), tuple(s for s in steps if s != "module"))
+        return _Path(node, WeightsOfPart(kind.cls, kind.place, "", "params"), tuple(s for s in steps if s != "module"))
+
+    def _tree(self, path: _Path) -> Expr:
+        """The weights that a path begins at."""
+        part = path.part
+        return self.expr(path.owner).node if part.torch else self.read(State(PARAMS, part.place))
 
     def _step(self, index: Expr) -> str:
         """How the number or the name of a layer stands in a key: a literal, a variable in braces, "" of others."""
@@ -150,4 +154,4 @@ class WeightsInRows(WeightValues):
         match = _ROW.fullmatch(head.removeprefix(f"{path.part.flax}/"))
         if match is None or not head.startswith(f"{path.part.flax}/") or WILDCARD.search(match[1] or ""):
             return None
-        return looked_up(path.tree, match[1] or ""), match[2], replace(path.part, torch=torch, flax=head)
+        return looked_up(self._tree(path), match[1] or ""), match[2], replace(path.part, torch=torch, flax=head)

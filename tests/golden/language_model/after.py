@@ -71,17 +71,10 @@ class Attention(nn.Module):
             use_bias=self.config.bias,
             **torch_init(fan_in=self.config.width, kernel_init=nn.initializers.normal(0.02))
         )
-        self.fused = True
-        if not self.fused:
-            self.mask = jnp.tril(jnp.ones((16, 16)))
 
     def __call__(self, x):
         q, k, v = split(self.qkv(x), self.width, axis=2)
-        if self.fused:
-            return scaled_dot_product_attention(q, k, v, is_causal=True)
-        scores = q @ k.swapaxes(-2, -1) * self.width**-0.5
-        scores = jnp.where(self.mask[: x.shape[1], : x.shape[1]] == 0, float("-inf"), scores)
-        return nn.softmax(scores, axis=-1) @ v
+        return scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
 class Model(nn.Module):
