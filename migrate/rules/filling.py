@@ -7,7 +7,6 @@ from migrate.rules.rule import Call, Value, rule
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
 
-
 _MADE = ("jnp.empty", "jnp.zeros", "jnp.ones")
 _LIKE = tuple(f"{name}_like" for name in _MADE)
 

@@ -222,6 +222,20 @@ def text_of_its_own(text: str) -> str:
 
 
 @remembered
+def gone_through(node: cst.CSTNode) -> frozenset[cst.CSTNode]:
+    """What loops and comprehensions go through, in `enumerate`, `zip` or `reversed` maybe, and what `len` counts."""
+    found: list[cst.CSTNode] = [one.iter for one in every(node, (cst.For, cst.CompFor))]
+    found += [call for call in every(node, cst.Call) if nodes.dotted(call.func) == "len"]
+    inside = [
+        arg.value
+        for one in found
+        if isinstance(one, cst.Call) and nodes.dotted(one.func) in ("enumerate", "zip", "reversed", "len")
+        for arg in one.args
+    ]
+    return frozenset([*found, *inside])
+
+
+@remembered
 def _calls_of(node: cst.CSTNode) -> tuple[cst.Call, ...]:
     return tuple(every(node, cst.Call))
 

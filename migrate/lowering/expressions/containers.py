@@ -132,9 +132,6 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, B
         length = self.axis_length(node)
         if length is not None:
             return length
-        layer = self.weights_in_rows(node)
-        if layer is not None:
-            return layer
         group = self.group_of(node.value)
         if group is not None:
             return self.group_item(node, group)

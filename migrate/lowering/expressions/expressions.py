@@ -43,7 +43,7 @@ from migrate.known.kinds import (
 )
 from migrate.known.qualified import options
 from migrate.known.states import COUNT, MODE, PARAMS, State
-from migrate.known.weight_kinds import AnyWeight, Parameters, Selection, StateDict, Weight, WeightTree
+from migrate.known.weight_kinds import AnyWeight, Parameters, Selection, StateDict, Weight, WeightsOfPart, WeightTree
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.asked_objects import AskedObjects
 from migrate.lowering.expressions.elements import (
@@ -78,6 +78,7 @@ from migrate.lowering.unit import known
 from migrate.lowering.weights.any_weight import AnyWeights, listed_for_one, listed_for_type
 from migrate.lowering.weights.element_data import data_by_name
 from migrate.lowering.weights.named_parameters import NamedParameters
+from migrate.lowering.weights.weights_in_rows import not_at_hand
 from migrate.rules.creation import DTYPES
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
@@ -150,6 +151,8 @@ class Expressions(
             self.script.listed.add((self.scope, node.value))
         if isinstance(kind, Leaf):
             return Value(self.leaf(kind), kind)
+        if isinstance(kind, WeightsOfPart):
+            raise not_at_hand(node)
         self.refuse_stale(node, node.value, kind)
         anew = self.read_anew(node.value, kind)
         if anew is not None:

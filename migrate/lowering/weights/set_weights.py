@@ -122,7 +122,7 @@ class SetWeights(WeightsInRows):
 
     def set_leaf(self, target: Expr) -> tuple[Place, Leaf] | None:
         """The weight of a model that an expression on the host stands for, where it is one array in torch and Flax."""
-        found = self.leaf_of(target) or self.leaf_in_row(without_data(target))
+        found = self.leaf_in_row(without_data(target)) or self.leaf_of(target)
         if found is None or WILDCARD.search(found[1].flax):
             return None
         return found if all(isinstance(move, Permute) for move in found[1].moves) else None

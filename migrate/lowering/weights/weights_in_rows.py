@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from migrate.diagnostics import Unsupported
 from migrate.known.kinds import Items, Model, Number, Place
 from migrate.known.states import PARAMS, State
 from migrate.known.weight_kinds import Weight, WeightsOfPart
@@ -25,6 +26,7 @@ from migrate.manifest import WILDCARD, Leaf
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
+from migrate.syntax.usage import gone_through
 from migrate.weights import weights_of
 
 _ROW = re.compile(r"(?:(.*)/)?([^/]+)_\{\d+\}")
@@ -63,14 +65,18 @@ class WeightsInRows(WeightValues):
     """Rows of layers of a model, its layers and their weights as values."""
 
     def weights_in_rows(self, node: Expr) -> Value | None:
-        """`model.blocks` as the trees of its layers, `model.blocks[0]` as one of them, and `block.head.weight`, as it
-        is in torch; None of other expressions."""
+        """`model.blocks`, which a loop goes through, as the trees of its layers, and `block.head.weight`, as it is in
+        torch; None of other expressions. Raises Unsupported for what is no weight of a layer."""
         path = self._path(node) if self.context in (*HOST_CONTEXTS, "region") else None
         if path is None or not path.steps:
             return None
         leaf = self._leaf(path)
         if leaf is None:
-            return self._layer(path) or self._row(path)
+            row = self._row(path) if node in gone_through(self.unit.source.module) else None
+            of_weight = any(self._leaf(replace(path, steps=path.steps[:end])) for end in range(1, len(path.steps)))
+            if row is None and path.part.torch and not of_weight:
+                raise not_at_hand(node)
+            return row
         made = in_torch_order(looked_up(self._tree(path), leaf.flax.removeprefix(f"{path.part.flax}/")), leaf.moves)
         return None if made is None else Value(made, Weight(True, path.part.place, leaf.flax, live=True))
 
@@ -101,7 +107,7 @@ class WeightsInRows(WeightValues):
     def _tree(self, path: _Path) -> Expr:
         """The weights that a path begins at."""
         part = path.part
-        return self.expr(path.owner).node if part.torch else self.read(State(PARAMS, part.place))
+        return path.owner if part.torch else self.read(State(PARAMS, part.place))
 
     def _step(self, index: Expr) -> str:
         """How the number or the name of a layer stands in a key: a literal, a variable in braces, "" of others."""
@@ -126,14 +132,6 @@ class WeightsInRows(WeightValues):
             inside = inside.replace(wild, number)
         return None if WILDCARD.search(inside) else replace(leaf, flax=path.part.flax + inside)
 
-    def _layer(self, path: _Path) -> Value | None:
-        """The tree of one layer of a row by its number, counted from the beginning."""
-        row = self._in_row(replace(path, steps=path.steps[:-1])) if path.steps[-1][:1] in "0123456789{" else None
-        if row is None or not path.steps[-1]:
-            return None
-        tree, name, layer = row
-        return Value(looked_up(tree, f"{name}_{path.steps[-1]}"), layer)
-
     def _row(self, path: _Path) -> Value | None:
         """The trees of the layers of a row."""
         row = self._in_row(path)
@@ -155,3 +153,8 @@ class WeightsInRows(WeightValues):
         if match is None or not head.startswith(f"{path.part.flax}/") or WILDCARD.search(match[1] or ""):
             return None
         return looked_up(self._tree(path), match[1] or ""), match[2], replace(path.part, torch=torch, flax=head)
+
+
+def not_at_hand(node: Expr) -> Unsupported:
+    """The refusal of what a script does with a layer of a list but to read a weight."""
+    return Unsupported("MIG301", f"{nodes.code(node)}: a layer of a list, of which Flax has the weights alone")
