@@ -158,6 +158,8 @@ class FunctionFacts(ByRound):
     # parameters of what goes backward -> the models that what callers give it comes from, by the round before
     behind: dict[str, set[Place]] = field(default_factory=dict)
     found_behind: dict[str, set[Place]] = field(default_factory=dict)
+    trains: bool = False  # it makes steps, itself or by what it calls, and does not only set weights
+    found_trains: bool = False
     traced: bool = False  # called from what jit traces
     found_traced: bool = False
     asks_numbers: bool = field(default=False, metadata=IN_ONE_ROUND)  # of tensors, which jit has as arrays

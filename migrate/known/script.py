@@ -241,6 +241,9 @@ class Script(ByRound):
     found_made_kinds: dict[str, dict[str, Kind]] = field(default_factory=lambda: defaultdict(dict))
     # torch layers used as values -> the files that make them, each by a function of its own
     maker_files: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    # models -> the lists of layers of which some are told apart by their numbers, and these: `model.blocks[-1]`
+    apart: dict[Place, frozenset[tuple[str, int]]] = field(default_factory=dict)
+    found_apart: dict[Place, frozenset[tuple[str, int]]] = field(default_factory=dict)
     sets_by_number: bool = False  # weights of layers in lists are set by the numbers of these
     found_sets_by_number: bool = False
     tensors_listed: bool = False  # lists and tuples that the host keeps have tensors in them that may have axes

@@ -31,7 +31,7 @@ from migrate.known.kinds import (
     Tensor,
 )
 from migrate.known.qualified import scopes_around, spelled
-from migrate.known.states import BATCH_STATS, KEY, THE_KEY, State
+from migrate.known.states import BATCH_STATS, KEY, PARAMS, THE_KEY, State
 from migrate.lowering.expressions.arguments import Arguments, argument_names
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import DICT, kinds_in, without_names
@@ -365,7 +365,8 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
             self.script.passed_on.add(outer)
             if state in facts.writes and state.what != KEY:
                 self.write(outer)
-                self.note_training(outer)
+                if facts.trains or state.what != PARAMS:
+                    self.note_training(outer)
             state_of[self.state_name(state)] = value
         if not state_of:
             return args

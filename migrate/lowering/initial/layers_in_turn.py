@@ -17,7 +17,7 @@ from migrate.lowering.expressions.arguments import Arguments
 from migrate.lowering.expressions.elements import children_of, only_option
 from migrate.lowering.initial.initializers_of_flax import fills
 from migrate.lowering.initial.initializing_functions import taken_by
-from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.syntax import nodes, suites
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
@@ -65,7 +65,7 @@ def _row(scope: Arguments, node: Expr) -> ListNode | None:
     return found if isinstance(found, ListNode) and not found.keys and not found.named else None
 
 
-def stand_for(scope: Arguments, node: cst.For, turns: Sequence[Statement]) -> Sequence[Statement]:
+def stand_for(scope: Scope, node: cst.For, turns: Sequence[Statement]) -> Sequence[Statement]:
     """The turns, as statements of the file that stand where the loop does: the same ones in each round."""
     key = (node, "in turn")
     if key not in scope.unit.unrolled:

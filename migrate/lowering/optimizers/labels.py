@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import pairwise, permutations
 
@@ -13,6 +13,7 @@ from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
 
 FROZEN = "frozen"
+_FROM_THE_END = re.compile(r"\{-(\d+)\}")  # the number of a layer in a list whose length is not known
 
 
 def labels_of(trees: Sequence[tuple[Sequence[Leaf], Mapping[str, str]]], by_rank: bool) -> Expr:
@@ -49,6 +50,9 @@ def listing_of(leaves: Sequence[Leaf], chosen: set[str], by_rank: bool, params: 
     own = _by_name(leaves, labels, -1, lambda test: test, "path[-1].key")
     if own is not None:
         return f"[p for path, p in jax.tree.leaves_with_path({params}) if {_as_tests(own)}]"
+    path = _told_by_path(leaves, labels, params)
+    if path is not None:
+        return f"[p for path, p in jax.tree.leaves_with_path({params}) if {_as_tests(path)}]"
     raise Unsupported("MIG302", "a list of parameters that no simple test tells apart")
 
 
@@ -135,6 +139,8 @@ def _by_name(
 
 def _is_one_of(subject: str, names: Sequence[str], every: Sequence[str]) -> str | None:
     """The test for some of all names; a number stands for any that a list has."""
+    if any(_FROM_THE_END.search(name) for name in every):
+        return None
     prefixes = [WILDCARD.split(name)[0] for name in names if WILDCARD.search(name)]
     others = [name for name in every if name not in names]
     if any(WILDCARD.split(other)[0].startswith(prefix) for prefix in prefixes for other in others):
@@ -174,20 +180,43 @@ def _first_rank(leaves: Sequence[Leaf], labels: Mapping[str, str]) -> int | None
 
 def _by_path(leaves: Sequence[Leaf], labels: Mapping[str, str], params: str) -> str | None:
     """By the beginning of their paths."""
-    if any(WILDCARD.search(leaf.flax) for leaf in leaves):
-        return None
+    text = _told_by_path(leaves, labels, params)
+    return None if text is None else f"jax.tree.map_with_path(lambda path, _: {text}, {params})"
+
+
+def _told_by_path(leaves: Sequence[Leaf], labels: Mapping[str, str], params: str) -> str | None:
+    """The label of a parameter by the beginning of its `path`. Those that are in lists of layers, whatever their
+    numbers, have the label that all others have."""
     paths = {leaf.flax.removeprefix("params/"): labels[leaf.flax] for leaf in leaves}
     counts = {label: list(paths.values()).count(label) for label in paths.values()}
-    order = sorted(counts, key=lambda label: counts[label])
+    anywhere = {label for path, label in paths.items() if WILDCARD.search(path)}
+    if len(anywhere) > 1:
+        return None
+    order = sorted(counts, key=lambda label: (label in anywhere, counts[label]))
     text = _quoted(order[-1])
     for label in reversed(order[:-1]):
-        prefixes = _prefixes(paths, label)
-        test = f"name.startswith({_quoted(prefixes[0])})"
+        prefixes = [_beginning(prefix, paths, params) for prefix in _prefixes(paths, label)]
+        test = f"name.startswith({prefixes[0]})"
         if len(prefixes) > 1:
-            test = f"name.startswith(({', '.join(map(_quoted, prefixes))}))"
+            test = f"name.startswith(({', '.join(prefixes)}))"
         text = f"{_quoted(label)} if {test} else {text}"
-    text = text.replace("name.", 'jax.tree_util.keystr(path, simple=True, separator="/").')
-    return f"jax.tree.map_with_path(lambda path, _: {text}, {params})"
+    return text.replace("name.startswith", 'jax.tree_util.keystr(path, simple=True, separator="/").startswith')
+
+
+def _beginning(path: str, paths: Iterable[str], params: str) -> str:
+    """The beginning of paths as a text of the output: the number of a layer that is counted from the end of its list
+    is told by the weights."""
+    found = _FROM_THE_END.search(path)
+    if found is None:
+        return _quoted(path)
+    holder, _, name = path[: found.start()].rpartition("/")
+    tree = params + "".join(f"['{key}']" for key in holder.split("/") if key)
+    inside = {
+        one.removeprefix(f"{holder}/" if holder else "").partition("/")[0] for one in paths if one.startswith(holder)
+    }
+    alone = all(_FROM_THE_END.sub("{0}", one) == f"{name}{{0}}" for one in inside)
+    count = f"len({tree})" if alone else f"sum(key.startswith('{name}') for key in {tree})"
+    return f'f"{path[: found.start()]}{{{count} - {found[1]}}}{path[found.end() :]}"'
 
 
 def _by_last_or_first(leaves: Sequence[Leaf], labels: Mapping[str, str], params: str) -> str | None:

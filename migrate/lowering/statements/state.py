@@ -186,6 +186,8 @@ class StateAccess(Detached, ChosenModels, LookedAt):
         if state.what == OPT_STATE and known in frozen.outdated:  # what it trains is told while it runs
             frozen.switching |= {self.root(model) for model in self.script.optimizers.get(known[1], ())}
         self.script.updated.add(known)
+        if self.facts is not None:
+            self.facts.found_trains = True
 
     def gradients(self, place: Place) -> Expr:
         """The gradients that a script itself reads: those that its last step returned, or that wait outside the step

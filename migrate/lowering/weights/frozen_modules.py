@@ -13,6 +13,7 @@ import libcst as cst
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import Model, Place
 from migrate.known.weight_kinds import LISTING, Selection
+from migrate.lowering.initial.layers_in_turn import stand_for
 from migrate.lowering.weights.freezing import Freezing
 from migrate.lowering.weights.leaves import leaves_of
 from migrate.lowering.weights.sorted_names import PartOfModel
@@ -22,6 +23,7 @@ from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.per_parameter import switched
 from migrate.syntax.walking import every
 
+_MOST = 16  # turns that are written out
 _MODULES = ("children", "named_children", "modules", "named_modules")
 
 
@@ -33,6 +35,9 @@ class FrozenModules(Freezing):
         lines = every(node.body, cst.SimpleStatementLine)
         if not suites.consists_of(node, _freezes_or_counts) or all(switched(line) is None for line in lines):
             return None
+        turns = self._by_numbers(node)
+        if turns is not None:
+            return self.suite(stand_for(self, node, turns))
         named = every(node, (cst.Name, cst.Attribute))
         model = next((kind.place for one in named if (kind := self._model(one)) is not None), None)
         if model is None or self._turns(node.iter, model, {}) is None:
@@ -46,6 +51,22 @@ class FrozenModules(Freezing):
             chosen = tuple(sorted(leaf for leaf, flag in found.items() if flag == on))
             made += self.freeze(Selection(((model, chosen),)), on, node) if chosen else []
         return made
+
+    def _by_numbers(self, node: cst.For) -> list[Statement] | None:
+        """The turns of a loop over the first or the last layers of a list of any length, `model.blocks[-2:]`, or over
+        their numbers, `range(2)`; None for others."""
+        name, body = nodes.dotted(node.target) or "", suites.suite_of(node.body.body)
+        row, numbers = _numbered(node.iter)
+        if row is not None:
+            told = self.is_row_of_any_length(row)
+            parts = [nodes.expression(f"{{x}}[{number}]", x=row) for number in numbers]
+        else:
+            items = [one for one in every(node.body, cst.Subscript) if name in usage.loads(one.slice)]
+            told = bool(items) and all(self.is_row_of_any_length(one.value) for one in items)
+            parts = [cst.Integer(str(number)) for number in numbers]
+        if not (name and told and parts) or len(parts) > _MOST:
+            return None
+        return [nodes.substituted(one, {name: part}) for part in parts for one in body]
 
     def _model(self, node: Expr) -> Model | None:
         kind = self.kind_of(node)
@@ -188,6 +209,20 @@ class FrozenModules(Freezing):
 def _prefix(part: PartOfModel) -> str:
     """What the names of all that is in a module begin with."""
     return f"{part.path}." if part.path else ""
+
+
+def _numbered(node: Expr) -> tuple[Expr | None, Sequence[int]]:
+    """A list and the numbers of those of its elements that `x[:2]` or `x[-2:]` has; the numbers of `range(2)`."""
+    match node:
+        case cst.Subscript(value=row, slice=[cst.SubscriptElement(cst.Slice(lower=lower, upper=upper, step=None))]):
+            first, last = (0 if end is None else nodes.literal(end) for end in (lower, upper))
+            if isinstance(first, int) and first < 0 and upper is None:
+                return row, range(first, 0)
+            return (row, range(last)) if first == 0 and isinstance(last, int) else (None, ())
+        case cst.Call(func=cst.Name("range"), args=[cst.Arg(value=count)]):
+            number = nodes.literal(count)
+            return None, range(number) if isinstance(number, int) else ()
+    return None, ()
 
 
 def _freezes_or_counts(line: Statement) -> bool:

@@ -13,8 +13,9 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
+from migrate.known.constructed import ListNode
 from migrate.known.kinds import Kind, Model, Place
-from migrate.known.numbered_parts import from_the_beginning
+from migrate.known.numbered_parts import from_the_beginning, part_at
 from migrate.known.script import Script, followed
 from migrate.known.states import PARAMS, State
 from migrate.known.weight_kinds import Names, Parameters, Selection
@@ -23,12 +24,13 @@ from migrate.lowering.initial.initializers_of_flax import without_data
 from migrate.lowering.optimizers.labels import listing_of
 from migrate.lowering.weights.frozen_so_far import FrozenSoFar
 from migrate.lowering.weights.frozen_tests import ALWAYS, trained_list
-from migrate.lowering.weights.leaves import leaves_of
+from migrate.lowering.weights.leaves import by_number, leaves_of
 from migrate.manifest import Leaf
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
+from migrate.weights import weights_of
 
 _NUMBER = re.compile(r"\{\d+\}")  # of a module in a list whose length is not known
 _LISTING = ("list", "tuple", "iter", "chain", "itertools.chain", "filter")
@@ -91,15 +93,37 @@ class Selections(FrozenSoFar):
         if found is None:
             return None
         model, kind, keys = found
+        if kind.place is None:
+            return None
+        keys = self.told_apart_by_number(kind, [key for key in keys if key != "module"])
         counted = from_the_beginning(self.script, kind.cls, keys)
-        if kind.place is None or counted is None:
+        if counted is None:
             return None
         keys, leaves = counted, leaves_of(self.script, self.root(kind.place))
-        path = ".".join(key for key in keys if key != "module")
+        path = ".".join(keys)
         chosen = _sorted(leaf.flax for leaf in leaves if not path or leaf.torch.startswith(f"{path}."))
         if path and not chosen:
             raise Unsupported("MIG302", f"{nodes.code(model)}.{path} is not known to have weights")
         return Selection(((kind.place, chosen),), ".".join(keys) or kind.place.short)
+
+    def told_apart_by_number(self, kind: Model, keys: list[str]) -> list[str]:
+        """The way to a part of a model, with a layer of a list whose length the script tells by its number there. From
+        the next round on its weights are known as leaves of their own."""
+        place = self.root(kind.place) if kind.place is not None else None
+        number = next((i for i, key in enumerate(keys) if key.lstrip("-").isdigit()), 0)
+        row = ".".join(keys[:number])
+        if place is None or not number or not _is_told(self.script, kind.cls, keys[:number]):
+            return keys
+        apart = self.script.found_apart.get(place, frozenset())
+        if any(one == row and (other < 0) != keys[number].startswith("-") for one, other in apart):
+            raise Unsupported("MIG302", f"layers of {row} by their numbers from its beginning and from its end")
+        self.script.found_apart[place] = apart | {(row, int(keys[number]))}
+        return [*by_number(row, int(keys[number])).rstrip(".").split("."), *keys[number + 1 :]]
+
+    def is_row_of_any_length(self, node: Expr) -> bool:
+        """Whether an expression is a list of layers, alike and with weights, whose length a setting tells."""
+        found = self.model_and_keys(node)
+        return found is not None and bool(found[2]) and _is_told(self.script, found[1].cls, found[2])
 
     def model_and_keys(self, node: Expr) -> tuple[Expr, Model, list[str]] | None:
         """The model that `model.blocks[0].head` starts with, what it is, and the names and literal indices that follow
@@ -368,3 +392,10 @@ def _rank(leaf: Leaf) -> int:
     if leaf.shape is None or not all(isinstance(move, Permute) for move in leaf.moves):
         raise Unsupported("MIG302", f"the number of axes of {leaf.torch} is not known")
     return len(leaf.shape)
+
+
+def _is_told(script: Script, cls: str, path: Sequence[str]) -> bool:
+    """Whether a path leads to a list of layers, alike and with weights, whose length a setting tells."""
+    row = part_at(script, cls, path)
+    alike = isinstance(row, ListNode) and row.dynamic and not row.named and not row.keys and len({*row.children}) == 1
+    return alike and any(leaf.torch.startswith(f"{'.'.join(path)}.{{0}}.") for leaf in weights_of(script, cls))
