@@ -234,7 +234,7 @@ class Operators(GivenLists, Branches):
         asked = self.truth(node.test)
         self.use(node.test, asked)
         test = layouts.first(asked)
-        if _device_string(node.body) and _device_string(node.orelse):
+        if names_device(node.body) and names_device(node.orelse):
             return Value(nodes.expression("jax.default_backend()"), Device())
         if {type(body.kind), type(orelse.kind)} in ({Autocast, Plain}, {Autocast, Kind}):
             raise Unsupported("MIG302", f"{nodes.code(node)}: autocast or something else")
@@ -263,10 +263,11 @@ def _keys(node: Expr) -> set[object] | None:
     return None
 
 
-def _device_string(node: Expr) -> bool:
+def names_device(node: Expr | None) -> bool:
+    """Whether a value is a string that names a device: `"cpu"`, `"cuda:0" if there else "cpu"`."""
     value = nodes.literal(node)
     if isinstance(node, cst.IfExp):
-        return _device_string(node.body) and _device_string(node.orelse)
+        return names_device(node.body) and names_device(node.orelse)
     return isinstance(value, str) and value.split(":")[0] in ("cpu", "cuda", "mps", "xla", "xpu", "tpu", "gpu")
 
 

@@ -82,7 +82,7 @@ def test_by_path(leaves: Sequence[Leaf], chosen: AbstractSet[str], subject: str,
 def negated(test: str) -> str:
     """The opposite of a test, as short as may be."""
     for operator, opposite in ((" == ", " != "), (" in ", " not in "), (" >= ", " < ")):
-        if test.count(operator) == 1 and " or " not in test:
+        if test.count(operator) == 1 and " or " not in test and ".startswith(" not in test:
             return test.replace(operator, opposite)
     return f"not ({test})" if " or " in test or " and " in test else f"not {test}"
 

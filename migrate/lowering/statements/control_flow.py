@@ -11,6 +11,7 @@ from migrate.apis import is_grad_mode
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import UNKNOWN, Autocast, Device, Host, Kind, Never, Plain, Tensor
 from migrate.lowering.expressions.open_files import FILE
+from migrate.lowering.expressions.operators import names_device
 from migrate.lowering.models.precision import Precision
 from migrate.lowering.models.told_modes import ToldModes
 from migrate.lowering.statements.loops import Loops
@@ -136,6 +137,8 @@ class ControlFlow(ToldModes, Precision, Loops):
                 n for n, kind in one.items() if isinstance(kind, Device) and not isinstance(two.get(n, kind), Device)
             }
             self.script.found_device_used |= mixed
+            named = other if two is other.kinds else self.env
+            two |= {n: Device() for n in mixed if n in two and names_device(named.definitions.get(n))}
 
     def statement_With(self, node: cst.With) -> list[Statement]:
         items = []
