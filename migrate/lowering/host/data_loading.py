@@ -87,6 +87,7 @@ class DataLoading(Generators):
 
     def given_function(self, node: Expr) -> bool:
         """Whether an argument of data loading is a function of the user's, as a `collate_fn` is: it stays torch."""
+        node = self.env.definitions.get(node.value, node) if isinstance(node, cst.Name) else node
         if isinstance(node, cst.Call) and (nodes.dotted(node.func) or "").rpartition(".")[2] == "partial" and node.args:
             node = node.args[0].value
         kind = self.kind_of(node)

@@ -28,8 +28,9 @@ from migrate.lowering.weights.selections import names_of_pair
 from migrate.lowering.weights.weight_trees import each_of_tree
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
-from migrate.syntax.nodes import Statement
+from migrate.syntax.nodes import Expr, Statement
 
+_AROUND = ("tqdm", "tqdm.tqdm", "enumerate", "list")  # give as much as they are given
 _TRIALS = 2  # how many loops, one in another, may be lowered for what they make known
 
 
@@ -86,6 +87,28 @@ class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLo
             self.env.join(way)
         self.loops -= 1
         return made
+
+    def has_a_turn(self, node: Expr) -> bool:
+        """Whether a loop over something surely has a turn: over items that are written out, or `range` of a number."""
+        match node:
+            case cst.Call(func=cst.Name("range"), args=[cst.Arg(value=count, star="")]):
+                return self._is_positive(count)
+            case cst.Call(func=func, args=[cst.Arg(value=inner, star=""), *_]) if nodes.dotted(func) in _AROUND:
+                return self.has_a_turn(inner)
+        return bool(self.known_items(self.gone_through(node)))
+
+    def _is_positive(self, node: Expr) -> bool:
+        """Whether a count is at least one: as it is written, or as all calls of this function give it."""
+        name = node.value if isinstance(node, cst.Name) else ""
+        if self.facts is None or name not in self.facts.parameter_names or name in usage.stores(self.facts.node.body):
+            return _counts(self.env.definitions.get(name, node))
+        given = [site.bound.get(name, self.facts.defaults.get(name)) for site in self.facts.calls]
+        made = [
+            site.definitions.get(nodes.dotted(one) or "", one)
+            for site, one in zip(self.facts.calls, given, strict=True)
+            if one
+        ]
+        return bool(given) and len(made) == len(given) and all(map(_counts, made))
 
     @contextlib.contextmanager
     def nothing_made(self) -> Iterator[None]:
@@ -158,7 +181,7 @@ class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLo
 
         with self.from_turn_to_turn(), self.then(NextTurn(node.body.body)):
             before, self.before = self.before, []
-            body = self.loop_body(node.body, bind, surely=bool(self.known_items(self.gone_through(node.iter))))
+            body = self.loop_body(node.body, bind, surely=self.has_a_turn(node.iter))
             self.before = before
         orelse = node.orelse and node.orelse.with_changes(
             body=suites.block_of(node.orelse.body, self.suite(node.orelse.body.body))
@@ -182,3 +205,9 @@ class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLo
         with self.from_turn_to_turn(), self.then(NextTurn(node.body.body)):
             body = self.loop_body(node.body, list)
         return [*settled, node.with_changes(test=layouts.first(test), body=suites.block_of(node.body, body))]
+
+
+def _counts(node: Expr) -> bool:
+    """Whether a node is a number from one on."""
+    number = nodes.literal(node)
+    return isinstance(number, int) and number > 0
