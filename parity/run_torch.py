@@ -13,6 +13,7 @@ import functools
 import os
 import sys
 import weakref
+from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -57,7 +58,8 @@ def _leaves(value: Any) -> Iterator[Tensor]:
         if value.is_floating_point():
             yield value
     elif isinstance(value, dict):
-        sorts = type(value) is dict and all(isinstance(key, str) for key in value)  # as JAX does
+        # as JAX does, with a result of transformers' too, which is a dict there
+        sorts = type(value) is not OrderedDict and all(isinstance(key, str) for key in value)
         for key in sorted(value) if sorts else value:
             yield from _leaves(value[key])
     elif isinstance(value, (list, tuple)):

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from migrate.files.imports import KNOWN, SUFFIX, Written, parsed
 from migrate.syntax.command_line import option_name
 
-PACKAGES = ("torchvision.models",)
+PACKAGES = ("torchvision.models", "transformers")
 LAYERS = "torchvision.ops."  # modules of a package known otherwise of which its own models are made
 _NOT_SEARCHED = KNOWN | sys.stdlib_module_names
+_MODEL = re.compile(r"Model$|For[A-Z]|LMHead|DoubleHeads")  # names of models among those of transformers
 ANY = "*"  # in the place of a name that is only known as the program runs
 
 
@@ -154,11 +157,29 @@ def _option(tree: ast.Module, name: str) -> ast.Call | None:
 def _file_of(package: str, name: str) -> Borrowed | None:
     """The file of an installed package that defines a name, where it takes no models from other files of it."""
     root, _, below = package.partition(".")
+    if package == "transformers":
+        return _file_of_transformers(name)
     for folder in installed(root):
         for path in sorted(Path(folder, *below.split(".")).glob(f"[!_]*{SUFFIX}")):
             text = path.read_text(encoding="utf-8")
             if f" {name}(" in text and name in _definitions(parsed(text)) and _stands_alone(parsed(text), package):
                 return Borrowed(path, package, f"{root}_{path.stem}", name)
+    return None
+
+
+@cache
+def _file_of_transformers(name: str) -> Borrowed | None:
+    """The file of transformers that defines a model, as those are written since version 5."""
+    if not _MODEL.search(name) or name.startswith("Auto"):
+        return None
+    for folder in map(Path, installed("transformers")):
+        version = re.search(
+            r'^__version__ = "(\d+)', (folder / "__init__.py").read_text(encoding="utf-8"), re.MULTILINE
+        )
+        for path in sorted(folder.glob(f"models/*/modeling_*{SUFFIX}")) if version and int(version[1]) >= 5 else ():
+            if f"\nclass {name}(" in path.read_text(encoding="utf-8"):
+                module = f"transformers_{path.stem.removeprefix('modeling_')}"
+                return Borrowed(path, f"transformers.models.{path.parent.name}", module, name)
     return None
 
 

@@ -28,6 +28,7 @@ from migrate.known.kinds import (
     Model,
     Module,
     ModuleClass,
+    Never,
     Number,
     Optimizer,
     Plain,
@@ -237,6 +238,8 @@ class Expressions(
         if rows is not None:
             return rows
         refuse_sown(self, node, base.kind)
+        if type(base.kind) is Never:  # nothing was given there yet
+            return Value(node.with_changes(value=nodes.parenthesized(layouts.first(base))), base.kind)
         if isinstance(base.kind, Parameters):
             return Value(nodes.expression("{x}[0].dtype", x=base.node), DType())
         if isinstance(base.kind, TorchName):

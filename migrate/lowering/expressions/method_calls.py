@@ -82,6 +82,19 @@ _TORCH_ONLY = frozenset(
         "parameters",
         "named_parameters",
         "cuda",
+        "cpu",
+        "numel",
+        "nelement",
+        "long",
+        "float",
+        "double",
+        "half",
+        "bmm",
+        "new_zeros",
+        "new_ones",
+        "new_empty",
+        "new_full",
+        "new_tensor",
         "requires_grad_",
         "register_hook",
         "unsqueeze",
@@ -319,10 +332,11 @@ class MethodCalls(ValueCalls):
         traced = self.context in ("forward", "region") and f"Tensor.{method}" in RULES and method not in _COMMON
         unlike = method in ("std", "var") and nodes.dotted(node.func) in {f"{name}.{method}" for name in self.unnamed}
         in_place = method.endswith("_") and in_place_rule(f"Tensor.{method}") is not None
+        axis = method == "size" and len(node.args) == 1 and isinstance(nodes.literal(node.args[0].value), int)
         traced = traced and not set(usage.loads(node.func)) & self.unit.refused  # told where it was refused
         if (
             type(kind) is Kind
-            and (method in _TORCH_ONLY or to_device or traced or in_place or unlike)
+            and (method in _TORCH_ONLY or to_device or traced or in_place or unlike or axis)
             and not own
             and not made_by_numpy(node.func)
             and self.unit.imports_torch

@@ -60,12 +60,19 @@ def import_borrowed(scope: Scope, line: cst.SimpleStatementLine, known: Sequence
     """The imports of files that stand for parts of the packages that a line makes known, by their names."""
     made: list[Statement] = []
     for qualified, file in sorted(scope.unit.borrowed.items()):
-        reached = any(qualified.startswith(f"{one}.") for one in known)
+        reached = any(qualified.startswith(f"{one}.") and _is_asked(scope, qualified, one) for one in known)
         if reached and scope.env.lookup(file.module) is None:
             scope.env.kinds[file.module] = ProjectModule(file.module + FILE)
             made.append(nodes.statement(f"import {file.module}"))
             report_borrowed(scope, file, line)
     return made
+
+
+def _is_asked(scope: Scope, qualified: str, module: str) -> bool:
+    """Whether a file asks a module of a package for a name, as `models.resnet18`, or looks one up in it."""
+    name = qualified.rpartition(".")[2]
+    asked = [one for one in every(scope.unit.source.module, cst.Attribute) if one.attr.value == name]
+    return name == ANY or not module.startswith("transformers") or bool(asked)
 
 
 def is_borrowed_whole(scope: Scope, alias: cst.ImportAlias) -> bool:

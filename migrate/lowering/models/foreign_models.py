@@ -13,7 +13,7 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.facts import merge
-from migrate.known.kinds import Function, HostClass, Model, Plain, Tensor, TorchName, Unreached
+from migrate.known.kinds import Function, HostClass, Model, Optimizer, Plain, Tensor, TorchName, Unreached
 from migrate.known.weight_kinds import Parameters
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.models.borrowed_models import borrowed_value
@@ -72,13 +72,15 @@ def _refuse_foreign_class(scope: Scope, node: cst.Call, values: Sequence[Value])
 
 
 def _refuse_foreign_use(scope: Scope, node: cst.Call, values: Sequence[Value]) -> None:
-    """Declines to give a model to a function of another package, or to a method of what one has made, which take
-    torch's: `thop.profile(model, (x,))`; and to pickle, whose file would be without the weights."""
-    if scope.context not in HOST_CONTEXTS or not any(isinstance(value.kind, Model) for value in values):
+    """Declines to give a model or an optimizer to a function of another package, or to a method of what one has made,
+    which take torch's: `thop.profile(model, (x,))`; and to pickle, whose file would be without the weights."""
+    given = [value.kind for value in values if isinstance(value.kind, Model | Optimizer)]
+    if scope.context not in HOST_CONTEXTS or not given:
         return
     package = _giver(scope, node)
     if package and package not in (*_TRACED, *_WRITING) and not _is_class(node.func):
-        raise Unsupported("MIG301", f"{nodes.code(node.func)} takes a model with its weights, as torch's are")
+        what = "a model with its weights" if isinstance(given[0], Model) else "an optimizer"
+        raise Unsupported("MIG301", f"{nodes.code(node.func)} takes {what}, as torch's are")
 
 
 # What takes any object, to write what it looks like.

@@ -70,7 +70,7 @@ class Schedules(Arguments, StateAccess):
         goes_on = root in self.script.set_by_hand and not entry.closed
         if goes_on and not entry.going_on:
             raise Unsupported("MIG302", f"{name} of an optimizer whose rate is set by other means as well")
-        made = self.template_filled(entry.going_on if goes_on else entry.template, call)
+        made = _in_one(self.template_filled(entry.going_on if goes_on else entry.template, call))
         scales = entry.scales and not goes_on
         kind = Scheduler(NOWHERE, optimizer, entry.starts, scales, cycles, follows=goes_on, closed=entry.closed)
         return Value(made, kind)
@@ -208,6 +208,27 @@ class Schedules(Arguments, StateAccess):
         if kind.follows:
             return nodes.expression("{rate}.item()", rate=rate_in_state(self, kind.optimizer))
         return nodes.expression("float({s}({n}))", s=node, n=self.read(State(COUNT, kind.place)))
+
+
+def _in_one(made: Expr) -> Expr:
+    """`lambda step: 0.1 * 0.9**step` for `lambda epoch: 0.1 * (lambda step: 0.9**step)(epoch)`."""
+    match made:
+        case cst.Lambda(
+            params=cst.Parameters(params=[cst.Param(name=cst.Name(outer))]),
+            body=cst.BinaryOperation(
+                left=rate,
+                operator=cst.Multiply(),
+                right=cst.Call(
+                    func=cst.Lambda(params=cst.Parameters(params=[cst.Param(default=None)]) as params, body=factor),
+                    args=[cst.Arg(value=cst.Name(given), star="", keyword=None)],
+                ),
+            ),
+        ) if given == outer and outer not in usage.loads(factor):
+            name = params.params[0].name.value
+            if name not in usage.loads(rate):
+                body = nodes.expression("{rate} * {factor}", rate=rate, factor=factor)
+                return made.with_changes(params=params, body=body)
+    return made
 
 
 def refuse_mixed(kind: Kind) -> None:

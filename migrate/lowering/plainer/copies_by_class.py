@@ -65,8 +65,10 @@ from migrate.lowering.plainer.options_of_dicts import with_options_written_out
 from migrate.lowering.plainer.own_module import with_own_names
 from migrate.lowering.plainer.parts_held import with_parts_at_hand
 from migrate.lowering.plainer.placing_functions import with_nothing_placed
+from migrate.lowering.plainer.pretrained_transformers import with_pretrained_made
 from migrate.lowering.plainer.returned_beside import with_kept_returned
 from migrate.lowering.plainer.saved_by_masters import with_saved_named
+from migrate.lowering.plainer.schedules_of_transformers import with_plain_schedules
 from migrate.lowering.plainer.script_modules import with_plain_modules
 from migrate.lowering.plainer.settings_nobody_gives import with_constants_of_classes
 from migrate.lowering.plainer.sizes_of_weights import with_sizes_of_weights
@@ -145,7 +147,9 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_names_apart,
     with_names_first,
     with_apex_as_torch,
+    with_pretrained_made,
     with_plain_transformers,
+    with_plain_schedules,
     with_plain_modules,
     with_last_definitions,
     with_functions_of_torch,

@@ -105,6 +105,13 @@ class Checkpoints(StateDicts):
 
     torch_utils_model_zoo_load_url = torch_hub_load_state_dict_from_url
 
+    def torch_pretrained_of_transformers(self, node: cst.Call) -> Value:
+        """The weights of a model of transformers, which the library loads into its own."""
+        (cls, *args) = node.args
+        made = nodes.expression(f"transformers.{nodes.literal(cls.value)}.from_pretrained")
+        loaded = cst.Call(made, self.torch_args(args))
+        return Value(nodes.expression("{model}.state_dict()", model=loaded), Host("data"))
+
     def live_source(self, source: Expr, kind: Model) -> Place | None:
         """The model with the same weights whose `state_dict()` an expression is."""
         if not isinstance(source, cst.Call) or not isinstance(source.func, cst.Attribute):
