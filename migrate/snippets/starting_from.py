@@ -1,8 +1,9 @@
 import dataclasses
 
 
-def starting_from(module, variables):
-    """The module, to which `init` gives these variables instead of new ones; those of replaced parts are left out."""
+def starting_from(module, read):
+    """The module, to which `init` gives the variables that are read then, instead of new ones; those of replaced parts
+    are left out."""
 
     def kept(module, values, path="new"):
         names = {name: f"{path}_{name.removeprefix('layers_')}" for name in values}
@@ -13,11 +14,11 @@ def starting_from(module, variables):
         }
 
     class Started(type(module)):
-        initial = variables
+        initial = staticmethod(read)
 
         def setup(self):
             if self.is_initializing():
-                for collection, values in variables.items():
+                for collection, values in read().items():
                     for name, value in kept(self, values).items():
                         self.put_variable(collection, name, value)
             super().setup()

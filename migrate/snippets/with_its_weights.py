@@ -5,4 +5,5 @@ from migrate.snippets.starting_from import starting_from
 
 def with_its_weights(part):
     """A copy of a part of a module, that starts from the weights which it has there. Functions have none."""
-    return starting_from(part.copy(), part.variables) if isinstance(part, nn.Module) else part
+    variables = part.variables if isinstance(part, nn.Module) else {}
+    return starting_from(part.copy(), lambda: variables) if isinstance(part, nn.Module) else part

@@ -35,6 +35,7 @@ from migrate.lowering.expressions.layers_apart import taken_apart
 from migrate.lowering.expressions.made_outside import MadeOutside
 from migrate.lowering.expressions.packed_elements import elements_of
 from migrate.lowering.expressions.passed_on import each_of
+from migrate.lowering.expressions.results_of_transformers import entry_of_result
 from migrate.lowering.expressions.scalars import is_indexed_by_numbers
 from migrate.lowering.expressions.static_masks import BY_DATA
 from migrate.lowering.optimizers.parameter_groups import ParameterGroups
@@ -142,7 +143,12 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, B
             raise Unsupported("MIG306", f"{nodes.code(node)}: by a name of torch's, of what JAX has in a tree")
         if isinstance(base.kind, WeightTree):
             raise Unsupported("MIG302", f"`{nodes.code(node)}`: one of the weights, which Flax has in another order")
-        part = elements_of(node, base) or self.numbered_weight(node, base.kind) or self.part_of_tuple(node, base)
+        part = (
+            entry_of_result(self, node, base)
+            or elements_of(node, base)
+            or self.numbered_weight(node, base.kind)
+            or self.part_of_tuple(node, base)
+        )
         if part is not None:
             return part
         cut = self.cut_outside(node, base) or list_from_file(self, node, base)

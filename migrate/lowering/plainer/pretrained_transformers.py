@@ -49,6 +49,11 @@ def _edits(one: Input, trains: bool) -> Edits:
         made = _made(small, borrowed, imported) if isinstance(small, cst.Assign) else None
         if isinstance(small, cst.Assign) and made is not None:
             edits.instead[line] = suites.with_comments(_apart(small, *made, trains), line)
+        elif isinstance(small, cst.Assign) and (taken := _taken_apart(small)):
+            edits.instead[line] = suites.with_comments(taken, line)
+    for call in every(module, cst.Call):
+        if (plain := _without_flag(call)) is not call:
+            edits.parts[call] = plain
     missing = [name for name in ("torch", "transformers") if imported.get(name) != name]
     if edits and missing:
         first = next(line for line in module.body if isinstance(suites.alone(line), cst.Import | cst.ImportFrom))
@@ -88,3 +93,28 @@ def _apart(small: cst.Assign, call: cst.Call, whole: str, trains: bool) -> list[
     if not of_self or not trains:
         made.append(nodes.statement("{name}.eval()", name=name))
     return [*made, nodes.statement("{target} = {name}", target=target, name=name)] if of_self else made
+
+
+def _without_flag(call: cst.Call) -> cst.Call:
+    """A call that does not say whether its result is a dict, which it is here."""
+    kept = [arg for arg in call.args if arg.keyword is None or arg.keyword.value != "return_dict"]
+    if len(kept) == len(call.args):
+        return call
+    last = [arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in kept[-1:]]
+    return call.with_changes(args=[*kept[:-1], *last])
+
+
+def _taken_apart(small: cst.Assign) -> list[Statement]:
+    """`outputs = bert(x)` and `a, b = outputs[0], outputs[1]` for `a, b = bert(x, return_dict=False)`. Empty for other
+    statements."""
+    target, call = small.targets[0].target, small.value
+    given = call.args if isinstance(call, cst.Call) else ()
+    flags = [arg.value for arg in given if arg.keyword is not None and arg.keyword.value == "return_dict"]
+    told = any(nodes.is_literal(flag, False) for flag in flags)
+    if not told or not isinstance(call, cst.Call) or not isinstance(target, cst.Tuple) or len(small.targets) > 1:
+        return []
+    entries = nodes.bare_tuple([nodes.expression(f"outputs[{number}]") for number in range(len(target.elements))])
+    return [
+        nodes.statement("outputs = {call}", call=_without_flag(call)),
+        cst.SimpleStatementLine([small.with_changes(value=entries)]),
+    ]

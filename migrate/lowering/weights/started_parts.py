@@ -42,7 +42,9 @@ def started_part(scope: Checkpoints, node: cst.Call, kind: Module) -> list[State
     if not scope.stats_of(model):
         weights = nodes.dict_of([("params", weights)])
     scope.script.found_started |= set() if never_reached(scope) else {one.cls}
-    made = with_snippets(scope, nodes.call(_SNIPPET, func.value, weights), [_SNIPPET])
+    held = cst.Parameters([cst.Param(cst.Name("held"), default=weights)]) if scope.loops else cst.Parameters()
+    read = cst.Lambda(held, nodes.name("held") if scope.loops else weights)  # when the weights are made, not each time
+    made = with_snippets(scope, nodes.call(_SNIPPET, func.value, read), [_SNIPPET])
     return [nodes.statement("{name} = {made}", name=func.value, made=made)]
 
 

@@ -1,0 +1,78 @@
+"""Entries of results of transformers' models by their number: `outputs[0]`, `outputs[:2]`.
+
+The library's results are dicts that are tuples as well, of what is not None: without labels there is no loss. Here they
+are dicts.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrate.diagnostics import Unsupported
+from migrate.known.constructed import ClassNode
+from migrate.known.kinds import UNKNOWN, Items, Model, Module, Tensor
+from migrate.known.qualified import file_of
+from migrate.lowering.expressions.elements import DICT
+from migrate.lowering.scope import Scope
+from migrate.rules.rule import Value
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
+
+_OF_LIBRARY = "transformers_"  # how the files begin that are rewritten along
+_LABELS = ("label", "labels", "next_sentence_label", "start_positions")
+
+
+def entry_of_result(scope: Scope, node: cst.Subscript, base: Value) -> Value | None:
+    """An entry of such a result, or some of them as a tuple; None of other subscripts. Raises Unsupported."""
+    if not isinstance(base.kind, Items) or base.kind.type != DICT or len(node.slice) != 1:
+        return None
+    call = scope.env.definitions.get(node.value.value) if isinstance(node.value, cst.Name) else node.value
+    keys = _keys(scope, call) if isinstance(call, cst.Call) else None
+    part = node.slice[0].slice
+    if keys is None or (isinstance(part, cst.Index) and isinstance(nodes.literal(part.value), str)):
+        return None
+    ends = (
+        [part.value] if isinstance(part, cst.Index) else [part.lower, part.upper] if isinstance(part, cst.Slice) else []
+    )
+    limits = [None if end is None else nodes.literal(end) for end in ends]
+    whole = isinstance(part, cst.Index) or (isinstance(part, cst.Slice) and part.step is None)
+    if not ends or not whole or not all(limit is None or isinstance(limit, int) for limit in limits):
+        raise Unsupported("MIG302", f"{nodes.code(node)}: which entry of a result of transformers is not known")
+    if isinstance(part, cst.Slice):
+        chosen = keys[slice(*(limit if isinstance(limit, int) else None for limit in limits))]
+        entries = [nodes.expression(f'{{x}}["{key}"]', x=base.node) for key in chosen]
+        return Value(nodes.tuple_of(entries), Items(tuple(Tensor() for _ in entries), type="tuple"))
+    (number,) = limits
+    assert isinstance(number, int)
+    if not -len(keys) <= number < len(keys):
+        raise Unsupported("MIG302", f"{nodes.code(node)}: the result of transformers has {len(keys)} entries here")
+    return Value(nodes.expression(f'{{x}}["{keys[number]}"]', x=base.node), base.kind.joined())
+
+
+def _keys(scope: Scope, call: cst.Call) -> list[str] | None:
+    """What the result of a call of a model of transformers has, in its order."""
+    attribute = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    own = scope.script.classes[scope.cls].attributes if scope.cls in scope.script.classes else {}
+    of_self = attribute and nodes.dotted(call.func) == f"self.{attribute}"
+    kind = own.get(attribute, UNKNOWN) if of_self else scope.kind_of(call.func)
+    nodes_of = kind.options if isinstance(kind, Module) else ()
+    classes = [kind.cls] if isinstance(kind, Model) else [one.cls for one in nodes_of if isinstance(one, ClassNode)]
+    if len(classes) != 1 or not file_of(classes[0]).startswith(_OF_LIBRARY):
+        return None
+    facts = scope.script.classes.get(classes[0])
+    forward = facts.method("forward") if facts is not None else None
+    shown = [_names(one) for one in usage.returns(forward.body)] if forward is not None else []
+    if not shown or not shown[-1]:
+        return None
+    given = {
+        arg.keyword.value for arg in call.args if arg.keyword is not None and not nodes.is_literal(arg.value, None)
+    }
+    return [key for key in shown[-1] if key != "loss" or given & {*_LABELS}]
+
+
+def _names(node: cst.Return) -> list[str]:
+    """The keys of the dict that a statement returns."""
+    value: Expr | None = node.value
+    elements = value.elements if isinstance(value, cst.Dict) else ()
+    keys = [nodes.literal(one.key) for one in elements if isinstance(one, cst.DictElement)]
+    return [key for key in keys if isinstance(key, str)]
