@@ -16,7 +16,9 @@ _MARKERS = (".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg")  # of the 
 _ABOVE = 2  # how many folders above a file are searched where nothing marks the top of its project
 SUFFIX = ".py"
 # Packages of which the rewriter knows what their parts mean, or that have nothing to do with torch.
-KNOWN = frozenset({"torch", "torchvision", "torchaudio", "torchtext", "einops", "accelerate", "numpy", "tqdm", "rich"})
+KNOWN = frozenset(
+    {"torch", "torchvision", "torchaudio", "torchtext", "einops", "accelerate", "transformers", "numpy", "tqdm", "rich"}
+)
 
 
 @dataclass(frozen=True)

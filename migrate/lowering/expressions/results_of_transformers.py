@@ -27,7 +27,9 @@ def entry_of_result(scope: Scope, node: cst.Subscript, base: Value) -> Value | N
     if not isinstance(base.kind, Items) or base.kind.type != DICT or len(node.slice) != 1:
         return None
     call = scope.env.definitions.get(node.value.value) if isinstance(node.value, cst.Name) else node.value
-    keys = _keys(scope, call) if isinstance(call, cst.Call) else None
+    if not isinstance(call, cst.Call):
+        return None
+    keys = _keys(scope, call)
     part = node.slice[0].slice
     if keys is None or (isinstance(part, cst.Index) and isinstance(nodes.literal(part.value), str)):
         return None
@@ -39,14 +41,25 @@ def entry_of_result(scope: Scope, node: cst.Subscript, base: Value) -> Value | N
     if not ends or not whole or not all(limit is None or isinstance(limit, int) for limit in limits):
         raise Unsupported("MIG302", f"{nodes.code(node)}: which entry of a result of transformers is not known")
     if isinstance(part, cst.Slice):
+        if any(arg.star for arg in call.args) and keys[0] == "loss":
+            raise _may_have_a_loss(node)
         chosen = keys[slice(*(limit if isinstance(limit, int) else None for limit in limits))]
         entries = [nodes.expression(f'{{x}}["{key}"]', x=base.node) for key in chosen]
         return Value(nodes.tuple_of(entries), Items(tuple(Tensor() for _ in entries), type="tuple"))
     (number,) = limits
     assert isinstance(number, int)
+    if any(arg.star for arg in call.args) and keys[0] == "loss":  # the labels may be among what a star unpacks
+        if number != 0 or len(keys) < 2:
+            raise _may_have_a_loss(node)
+        either = '{x}["loss"] if {x}["loss"] is not None else {x}["' + keys[1] + '"]'
+        return Value(nodes.parenthesized(nodes.expression(either, x=base.node)), base.kind.joined())
     if not -len(keys) <= number < len(keys):
         raise Unsupported("MIG302", f"{nodes.code(node)}: the result of transformers has {len(keys)} entries here")
     return Value(nodes.expression(f'{{x}}["{keys[number]}"]', x=base.node), base.kind.joined())
+
+
+def _may_have_a_loss(node: Expr) -> Unsupported:
+    return Unsupported("MIG302", f"{nodes.code(node)}: whether the result of transformers has a loss is not known")
 
 
 def _keys(scope: Scope, call: cst.Call) -> list[str] | None:
@@ -67,7 +80,8 @@ def _keys(scope: Scope, call: cst.Call) -> list[str] | None:
     given = {
         arg.keyword.value for arg in call.args if arg.keyword is not None and not nodes.is_literal(arg.value, None)
     }
-    return [key for key in shown[-1] if key != "loss" or given & {*_LABELS}]
+    starred = any(arg.star for arg in call.args)
+    return [key for key in shown[-1] if key != "loss" or starred or given & {*_LABELS}]
 
 
 def _names(node: cst.Return) -> list[str]:

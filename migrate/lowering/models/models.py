@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
@@ -84,7 +84,8 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         of_class = [root for root in roots if is_better(self.script.examples_of.get((root, model.cls)))]
         if not better and not of_class:
             return
-        taken = args if forward is not None else of_layer(self, model.cls, args)
+        by_name = self.env.definitions
+        taken = _by_key(forward, args, by_name) if forward is not None else of_layer(self, model.cls, args)
         arguments = _first_given(taken, needed_of(self, forward, args) if forward is not None else len(taken))
         names = [""] * len(arguments)
         if forward is not None:
@@ -258,6 +259,19 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
             extra["rngs"] = nodes.dict_of(streams)
         function = cst.Attribute(self.applied(node, kind, mode), cst.Name("apply"))
         return cst.Call(function, nodes.extended([cst.Arg(self.variables(kind)), *args], extra))
+
+
+def _by_key(forward: FunctionFacts, args: Sequence[cst.Arg], definitions: Mapping[str, Expr]) -> Sequence[cst.Arg]:
+    """The first entry of `model(**batch)`, by its key, as it is before `{k: v.to(device) for k, v in batch.items()}`
+    places all of them; other arguments as they are."""
+    names = forward.parameter_names[1:]
+    if len(args) != 1 or args[0].star != "**" or not names:
+        return args
+    given = args[0].value
+    match definitions.get(given.value) if isinstance(given, cst.Name) else given:
+        case cst.DictComp(for_in=cst.CompFor(iter=cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("items"))))):
+            given = inner
+    return nodes.arguments([nodes.expression(f'{{x}}["{names[0]}"]', x=given)])
 
 
 def _first_given(args: Sequence[cst.Arg], count: int) -> list[Expr]:
