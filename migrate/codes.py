@@ -75,11 +75,11 @@ CODES: dict[str, Code] = _codes(
         "MIG103",
         "a file of an installed package is rewritten beside the script",
         "nothing to do; its licence holds for the rewritten file as well",
-        "The script takes models from a package (torchvision.models, transformers since its version 5), whose file that "
-        "defines them stands on its own: it is rewritten along, and the script imports it. Where the script looks a model up by a name that is only "
-        "known as it runs, the file is that of its usual name, and the models of other files are not there. Of other "
-        "packages written with torch (layers of timm) the classes and functions that the project names are cut out, "
-        "with all that they need, where that is no more than some hundred lines.",
+        "The script takes models from a package (torchvision.models, transformers since its version 5), whose file "
+        "that defines them stands on its own: it is rewritten along, and the script imports it. Where the script looks "
+        "a model up by a name that is only known as it runs, the file is that of its usual name, and the models of "
+        "other files are not there. Of other packages written with torch (layers of timm) the classes and functions "
+        "that the project names are cut out, with all that they need, where that is no more than some hundred lines.",
         Severity.NOTE,
     ),
     Code(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import libcst as cst
 
@@ -222,6 +223,12 @@ class StateDicts(ModelMethods, Binding):
         weights = model_weights(self.script, model.cls)
         constants = self.constants_of(model, weights)
         counters = dict.fromkeys(unused.torch for unused in weights.unused if unused.reason != UNSAVED)
+        surely = tuple(tie for tie in weights.ties if not tie.optional)
+        if len(surely) < len(weights.ties) and model.place is not None and not (constants or self.stats_of(model)):
+            rows = _rows(weights, stats=False) | counters
+            table = self.table_of_weights(model.cls, rows, replace(weights, ties=surely))
+            self.unit.use_snippet("with_weights_it_has")  # what is tied has no leaf of its own
+            return nodes.call("with_weights_it_has", self.read(State(PARAMS, model.place)), source, table)
         table = self.table_of_weights(model.cls, _rows(weights, self.stats_of(model)) | counters, weights)
         if constants and model.place is not None:
             self.unit.use_snippet("from_state_dict_of")
