@@ -1,11 +1,12 @@
 """Models of transformers that start from published weights: `model = BertModel.from_pretrained("bert-base-uncased")`.
 
 The input is taken as if the model was made of its settings, and given the weights of the library's own, which torch
-loads; it is in eval mode by then. `AutoModelForSequenceClassification` is the class that the well-known names mean.
+loads; it is in eval mode by then. Results are dicts, whatever `return_dict` says.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Sequence
 from typing import cast
 
@@ -44,12 +45,14 @@ def _edits(one: Input, trains: bool) -> Edits:
     if not borrowed:
         return edits
     imported = imported_names(module)
+    classes = [one for one in every(module, cst.ClassDef) if any(map(_is_module, one.bases))]
+    inside = {line for one in classes for line in every(one, cst.SimpleStatementLine)}
     for line in every(module, cst.SimpleStatementLine):
         small = suites.alone(line)
         made = _made(small, borrowed, imported) if isinstance(small, cst.Assign) else None
         if isinstance(small, cst.Assign) and made is not None:
-            edits.instead[line] = suites.with_comments(_apart(small, *made, trains), line)
-        elif isinstance(small, cst.Assign) and (taken := _taken_apart(small)):
+            edits.instead[line] = suites.with_comments(_apart(small, *made, line in inside, trains), line)
+        elif isinstance(small, cst.Assign) and (taken := _taken_apart(small, module)):
             edits.instead[line] = suites.with_comments(taken, line)
     for call in every(module, cst.Call):
         if (plain := _without_flag(call)) is not call:
@@ -73,9 +76,13 @@ def _made(small: cst.Assign, borrowed: Collection[str], imported: dict[str, str]
     return (call, whole) if whole in borrowed and plain and not named & _OTHERWISE else None
 
 
-def _apart(small: cst.Assign, call: cst.Call, whole: str, trains: bool) -> list[Statement]:
-    """The statements that make the model, give it the weights and put it into eval mode. In a constructor the part has
-    a name of its own until it is kept, and the mode of the model where a script puts any into train mode."""
+def _is_module(base: cst.Arg) -> bool:
+    return (nodes.dotted(base.value) or "").endswith("Module")
+
+
+def _apart(small: cst.Assign, call: cst.Call, whole: str, part: bool, trains: bool) -> list[Statement]:
+    """The statements that make the model, give it the weights and put it into eval mode. A `part` of another model has
+    a name of its own until it is kept, and the mode of that model where a script puts any into train mode."""
     target, cls = small.targets[0].target, cst.ensure_type(call.func, cst.Attribute).value
     given = next((arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == "config"), None)
     config = given or call.with_changes(func=nodes.expression("transformers.AutoConfig.from_pretrained"))
@@ -84,7 +91,7 @@ def _apart(small: cst.Assign, call: cst.Call, whole: str, trains: bool) -> list[
     weights = weights.with_changes(args=[*weights.args, *(arg.deep_clone() for arg in call.args)])
     value = cast(Expr, small.value.deep_replace(call, new)) if small.value is not call else new
     path = nodes.dotted(target) or ""
-    of_self = path.startswith("self.")
+    of_self = part and path.startswith("self.")
     name = nodes.name(path.rpartition(".")[2]) if of_self else target
     made: list[Statement] = [
         nodes.statement("{name} = {value}", name=name, value=value),
@@ -104,7 +111,7 @@ def _without_flag(call: cst.Call) -> cst.Call:
     return call.with_changes(args=[*kept[:-1], *last])
 
 
-def _taken_apart(small: cst.Assign) -> list[Statement]:
+def _taken_apart(small: cst.Assign, module: cst.Module) -> list[Statement]:
     """`outputs = bert(x)` and `a, b = outputs[0], outputs[1]` for `a, b = bert(x, return_dict=False)`. Empty for other
     statements."""
     target, call = small.targets[0].target, small.value
@@ -113,8 +120,11 @@ def _taken_apart(small: cst.Assign) -> list[Statement]:
     told = any(nodes.is_literal(flag, False) for flag in flags)
     if not told or not isinstance(call, cst.Call) or not isinstance(target, cst.Tuple) or len(small.targets) > 1:
         return []
-    entries = nodes.bare_tuple([nodes.expression(f"outputs[{number}]") for number in range(len(target.elements))])
+    taken = {one.value for one in every(module, cst.Name)}
+    names = itertools.chain(["outputs"], map("outputs_{}".format, itertools.count(2)))
+    name = next(one for one in names if one not in taken)
+    entries = nodes.bare_tuple([nodes.expression(f"{name}[{number}]") for number in range(len(target.elements))])
     return [
-        nodes.statement("outputs = {call}", call=_without_flag(call)),
+        nodes.statement(f"{name} = {{call}}", call=_without_flag(call)),
         cst.SimpleStatementLine([small.with_changes(value=entries)]),
     ]

@@ -22,6 +22,7 @@ from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.none_tests import asked_for_none
+from migrate.syntax.walking import every
 
 
 class ControlFlow(ToldModes, Precision, Loops):
@@ -52,7 +53,10 @@ class ControlFlow(ToldModes, Precision, Loops):
         name, holds = asked_for_none(test) or ("", False)
         if not name or self.env.lookup(name) != Plain("None"):
             return None
-        return (name, Plain("None"), Never()) if holds else (name, Never(), Plain("None"))
+        told = every(self.unit.source.module, (cst.Global, cst.Nonlocal))
+        elsewhere = any(item.name.value == name for one in told for item in one.names)
+        there = UNKNOWN if elsewhere else Never()
+        return (name, Plain("None"), there) if holds else (name, there, Plain("None"))
 
     def statement_If(self, node: cst.If) -> list[Statement]:
         decided = self.of_what_is_gone(node.test)
