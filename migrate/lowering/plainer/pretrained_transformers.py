@@ -120,7 +120,8 @@ def _taken_apart(small: cst.Assign, module: cst.Module) -> list[Statement]:
     told = any(nodes.is_literal(flag, False) for flag in flags)
     if not told or not isinstance(call, cst.Call) or not isinstance(target, cst.Tuple) or len(small.targets) > 1:
         return []
-    taken = {one.value for one in every(module, cst.Name)}
+    around = [one for one in every(module, cst.FunctionDef) if any(small is line for line in every(one, cst.Assign))]
+    taken = {one.value for one in every(around[-1] if around else module, cst.Name)}
     names = itertools.chain(["outputs"], map("outputs_{}".format, itertools.count(2)))
     name = next(one for one in names if one not in taken)
     entries = nodes.bare_tuple([nodes.expression(f"{name}[{number}]") for number in range(len(target.elements))])
