@@ -121,7 +121,8 @@ CODES: dict[str, Code] = _codes(
         "MIG206",
         "a part of a notebook that is not converted",
         "put the code into lines of its own, or an update of weights into one cell",
-        "The magic of a line (`%timeit model(x)`) runs code that is left as it is. Or an update of the weights is "
+        "The magic of a line (`%timeit model(x)`) runs code that is left as it is, or a file with torch (`%run "
+        "train.py`); or a cell writes such a file (`%%writefile`). Or an update of the weights is "
         "spread over cells in such a way that its parts cannot be told apart any more: then the notebook is not "
         "written.",
     ),

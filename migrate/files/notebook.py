@@ -12,6 +12,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from migrate.diagnostics import Diagnostic, Fatal
@@ -20,6 +21,9 @@ SUFFIX = ".ipynb"
 
 _BOUNDARY = re.compile(r'^(?:# )?"migrate: cell (\d+)"\n?', re.MULTILINE)
 _LEFT = re.compile(r'"migrate: line \d+\.\d+"')
+_WRITES = re.compile(r"\s*%%(?:writefile|file)\s+(?:-a\s+)?(\S+)")
+# what runs in a notebook has its names without imports
+_TORCH = re.compile(r"\btorch\b|\bnn\.\w|\.backward\(|\boptimizer\.|\bmodel[.(]")
 _CELL_MAGIC = re.compile(r"\s*%%(\w+)")
 _MAGIC = re.compile(r"\s*[%!?]|.*\?\s*$|[\w\s,.\[\]]+=\s*[%!]")
 
@@ -48,17 +52,43 @@ class Notebook:
         return replace(found, cell=cell, cell_line=found.line - start + 1, source=self.shown(found.source))
 
     def unconverted(self, path: str) -> list[Diagnostic]:
-        """Findings for lines of code that a magic runs: they are left as they are."""
+        """Findings for lines of code that a magic runs, and for files with torch that it runs or writes: they are left
+        as they are."""
         lines = self.text.split("\n")
-        made = []
+        made = self._written_by_cells(path)
         for mark, line in self.left.items():
             name = line.lstrip().lstrip("%").split(" ")[0]
-            if line.lstrip().startswith("%%") or not line.lstrip().startswith("%") or name not in _RUNS_CODE:
+            runs = name in _RUNS_CODE or (name == "run" and self._runs_torch(line, path))
+            if line.lstrip().startswith("%%") or not line.lstrip().startswith("%") or not runs:
                 continue
             number = next(i for i, text in enumerate(lines, 1) if mark in text)
             message = f"%{name}: the code that the magic runs is left as it is"
             made.append(self.placed(Diagnostic(path, number, 1, "MIG206", message, line)))
         return made
+
+    def _written_by_cells(self, path: str) -> list[Diagnostic]:
+        """Findings for cells that write a file with torch, `%%writefile model.py`."""
+        made = []
+        for number, cell in enumerate(self.data["cells"], 1):
+            source = _source(cell)
+            writes = _WRITES.match(source) if cell.get("cell_type") == "code" else None
+            if writes is not None and _TORCH.search(source):
+                message = f"%%writefile {writes[1]}: the file that cell {number} writes is left as it is"
+                made.append(Diagnostic(path, 0, 1, "MIG206", message, source.split("\n")[0], number, 1))
+        return made
+
+    def _runs_torch(self, line: str, path: str) -> bool:
+        """Whether `%run file.py` runs torch, as far as that can be seen: a file that a cell writes, or one beside the
+        notebook."""
+        words = [word for word in line.split()[1:] if not word.startswith("-")]
+        if not words:
+            return False
+        for cell in self.data["cells"]:
+            writes = _WRITES.match(_source(cell))
+            if writes is not None and writes[1] == words[0]:
+                return bool(_TORCH.search(_source(cell)))
+        beside = Path(path).parent / words[0]
+        return not beside.is_file() or bool(_TORCH.search(beside.read_text(encoding="utf-8", errors="replace")))
 
     def shown(self, text: str) -> str:
         """A text of all cells as people read it."""

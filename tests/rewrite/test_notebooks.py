@@ -116,6 +116,18 @@ def test_code_that_a_magic_runs_is_reported(tmp_path: Path) -> None:
     assert made is not None and sources(made)[1] == "y = 1\n%timeit x.relu()"
 
 
+def test_files_with_torch_that_cells_write_and_run_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "plots.py").write_text("import matplotlib\n", encoding="utf-8")
+    (tmp_path / "train.py").write_text("loss.backward()\n", encoding="utf-8")
+    writes = "%%writefile data/model.py\nmodel = nn.Linear(1, 1)"
+    cells = ("import torch\nx = torch.ones(2)", writes, "%run -i data/model.py", "%run plots.py", "%run -i train.py")
+    exit_code, said, made = run(tmp_path, notebook(*cells))
+    assert exit_code == 1 and "MIG206 %%writefile data/model.py: the file that cell 3 writes" in said
+    assert "a.ipynb:cell 4:1:1: MIG206 %run" in said and "a.ipynb:cell 6:1:1: MIG206 %run" in said
+    assert "cell 5" not in said
+    assert made is not None and sources(made)[1:] == list(cells[1:])
+
+
 def test_an_update_over_several_cells_becomes_one_step(tmp_path: Path) -> None:
     parts = [
         "loss = F.mse_loss(model(x), y)",
