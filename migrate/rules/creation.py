@@ -203,21 +203,11 @@ def eye(call: Call) -> Value:
     return Value(nodes.call("jnp.eye", call.node("n"), *columns, **dtype), Tensor(made, 2))
 
 
-def _dtype(call: Call) -> Expr:
-    """The type that is asked for, or that of the tensor, which no gradient has to do with."""
-    if call.has("dtype"):
-        return call.node("dtype")
-    match call.node("input"):
-        case cst.Call(func=func, args=[cst.Arg(value=inner)]) if nodes.dotted(func) == "jax.lax.stop_gradient":
-            return nodes.expression("{x}.dtype", x=inner)
-    return call.make("{input}.dtype")
-
-
 def _new_filled(name: str) -> Rule:
     def function(call: Call) -> Value:
         shape = call.shape("size")
         rank = nodes.length(shape)
-        dtype = _dtype(call)
+        dtype = call.dtype()
         kind = call.kind("input")
         made = dtype_kind(dtype) if call.has("dtype") else kind.dtype if isinstance(kind, Tensor) else ""
         return Value(nodes.call(f"jnp.{name}", shape, dtype), Tensor(made, rank))
@@ -245,7 +235,7 @@ def new_full(call: Call) -> Value:
     >>> x.new_full((2, 3), 7)  # x: f32[5]
     jnp.full((2, 3), 7, x.dtype)
     """
-    dtype = _dtype(call)
+    dtype = call.dtype()
     return Value(call.make("jnp.full({size}, {fill_value}, {dtype})", dtype=dtype), Tensor())
 
 
@@ -256,7 +246,7 @@ def new_tensor(call: Call) -> Value:
     >>> x.new_tensor([1, 2])  # x: f32[5]
     jnp.array([1, 2], x.dtype)
     """
-    dtype = _dtype(call)
+    dtype = call.dtype()
     return Value(call.make("jnp.array({data}, {dtype})", dtype=dtype), Tensor())
 
 
@@ -270,11 +260,11 @@ def new(call: Call) -> Value:
     x + jnp.array([1, 2, 3], x.dtype)
     """
     if len(call.rest) == 1 and isinstance(call.rest[0].node, cst.List):
-        return Value(call.make("jnp.array({data}, {dtype})", data=call.rest[0].node, dtype=_dtype(call)), Tensor())
+        return Value(call.make("jnp.array({data}, {dtype})", data=call.rest[0].node, dtype=call.dtype()), Tensor())
     shape = call.shape("size")
     if len(call.rest) == 1 and not isinstance(call.rest[0].kind, Number) and nodes.code(shape)[-6:] != ".shape":
         raise Unsupported("MIG302", f"{call.api}: {nodes.code(shape)} may be data or a size")
-    return Value(call.make("jnp.zeros({shape}, {dtype})", shape=shape, dtype=_dtype(call)), Tensor())
+    return Value(call.make("jnp.zeros({shape}, {dtype})", shape=shape, dtype=call.dtype()), Tensor())
 
 
 @rule("torch.logspace", signature=f"start, end, steps, base=10.0, *, {FACTORY}", dtype="float")

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import libcst as cst
+
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import UNKNOWN, Items, Kind, Number, Plain, Tensor
 from migrate.syntax import nodes
@@ -93,6 +95,15 @@ class Call:
 
     def kind(self, name: str) -> Kind:
         return self.value(name).kind
+
+    def dtype(self) -> Expr:
+        """The type that is asked for, or that of the tensor, which no gradient has to do with."""
+        if self.has("dtype"):
+            return self.node("dtype")
+        match self.node("input"):
+            case cst.Call(func=func, args=[cst.Arg(value=inner)]) if nodes.dotted(func) == "jax.lax.stop_gradient":
+                return nodes.expression("{x}.dtype", x=inner)
+        return self.make("{input}.dtype")
 
     def rank(self, name: str) -> int:
         """How many axes a tensor among the arguments has; -1 where that is not known."""

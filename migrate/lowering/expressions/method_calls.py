@@ -67,6 +67,7 @@ from migrate.lowering.expressions.value_calls import FOREIGN, ValueCalls, as_mod
 from migrate.lowering.host.metrics import METRIC
 from migrate.lowering.models.foreign_models import refuse_given_to_others
 from migrate.lowering.plainer.parts_written import children_in_order
+from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.weights.weight_trees import method_of_tree
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
@@ -82,19 +83,6 @@ _TORCH_ONLY = frozenset(
         "parameters",
         "named_parameters",
         "cuda",
-        "cpu",
-        "numel",
-        "nelement",
-        "long",
-        "float",
-        "double",
-        "half",
-        "bmm",
-        "new_zeros",
-        "new_ones",
-        "new_empty",
-        "new_full",
-        "new_tensor",
         "requires_grad_",
         "register_hook",
         "unsqueeze",
@@ -109,6 +97,11 @@ _TORCH_ONLY = frozenset(
         "index_select",
         "repeat_interleave",
     }
+)
+# The same, of which functions that nobody calls may say nothing: those that `apply` is given have layers.
+_OF_TENSORS = frozenset(
+    {"cpu", "numel", "nelement", "long", "float", "double", "half", "bmm"}
+    | {f"new_{name}" for name in ("zeros", "ones", "empty", "full", "tensor")}
 )
 
 # Methods of tensors that strings, lists, dicts and the like have as well.
@@ -332,11 +325,13 @@ class MethodCalls(ValueCalls):
         traced = self.context in ("forward", "region") and f"Tensor.{method}" in RULES and method not in _COMMON
         unlike = method in ("std", "var") and nodes.dotted(node.func) in {f"{name}.{method}" for name in self.unnamed}
         in_place = method.endswith("_") and in_place_rule(f"Tensor.{method}") is not None
-        axis = method == "size" and len(node.args) == 1 and isinstance(nodes.literal(node.args[0].value), int)
+        sized = method == "size" and len(node.args) == 1 and isinstance(nodes.literal(node.args[0].value), int)
+        called = self.context in HOST_CONTEXTS and (self.facts is None or bool(self.facts.calls))
+        of_tensors = called and (sized or method in _OF_TENSORS)
         traced = traced and not set(usage.loads(node.func)) & self.unit.refused  # told where it was refused
         if (
             type(kind) is Kind
-            and (method in _TORCH_ONLY or to_device or traced or in_place or unlike or axis)
+            and (method in _TORCH_ONLY or to_device or traced or in_place or unlike or of_tensors)
             and not own
             and not made_by_numpy(node.func)
             and not any(isinstance(self.env.lookup(name), Never) for name in usage.loads(node.func))  # told before
