@@ -100,6 +100,15 @@ def test_weights_are_set_and_read_by_the_numbers_of_their_layers(row: str) -> No
     assert ours["told"] == pytest.approx(theirs["told"], rel=CLOSE)
 
 
+def test_a_number_may_have_a_name() -> None:
+    text = model() + (
+        "other = Net(3, 2)\nlast = 1\nother.blocks[last].gain.data = torch.tensor([1.0, 2.0, 3.0])\n"
+        "out = other(x)\ntold = other.blocks[last].gain.tolist()\nnet(x)\n"
+    )
+    theirs, ours = both(text)
+    assert ours["told"] == theirs["told"] == [1.0, 2.0, 3.0]
+
+
 def test_a_loss_goes_through_the_layers() -> None:
     extra = "    for block in net.blocks:\n        loss = loss + 0.01 * block.inner[0].weight.pow(2).sum()\n"
     step = TRAINING.replace("    optimizer.zero", f"{extra}    optimizer.zero")

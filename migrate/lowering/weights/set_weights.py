@@ -16,7 +16,7 @@ from migrate.layers.moves import Permute
 from migrate.lowering.initial.initializers_of_flax import without_data
 from migrate.lowering.modules.layer_weights import in_order_of_flax
 from migrate.lowering.scope import HOST_CONTEXTS
-from migrate.lowering.weights.weight_values import key_of
+from migrate.lowering.weights.weight_values import key_of, looked_up
 from migrate.lowering.weights.weights_in_rows import WeightsInRows
 from migrate.manifest import WILDCARD, Leaf
 from migrate.rules.rule import Value
@@ -154,7 +154,7 @@ class SetWeights(WeightsInRows):
         params = self.read(State(PARAMS, place))
         if fresh:
             self.untouched.add(place)
-            target = nodes.expression("{p}" + "".join(f'["{key}"]' for key in keys), p=params)
+            target = looked_up(params, "/".join(keys))
             assert isinstance(target, cst.Subscript)
             return suites.assigned(line, target, moved)
         by_number = any("{" in key for key in keys)
