@@ -60,3 +60,9 @@ def test_what_is_not_told_stays(asked: str) -> None:
 def test_an_attribute_that_others_read_stays() -> None:
     made = rewritten.clean(TEXT.replace("SET", ASKED).replace("USE", SIDES) + "print(net.flash)\n").text
     assert "self.flash" in made or "def flash" in made
+
+
+def test_a_class_whose_buffers_are_asked_for_stays() -> None:
+    asks = "print(hasattr(net, 'mask'))\n"
+    made = rewritten.conversion(TEXT.replace("SET", ASKED).replace("USE", SIDES) + asks).text
+    assert "self.flash = True" in made and "self.mask @ v" in made

@@ -5,7 +5,7 @@ if not self.flash:
     self.register_buffer("mask", ...)
 
 What is rewritten is there. The input is taken as if each test asked torch itself, which leaves one side of it, and
-without what stands behind a side that returns.
+without what stands behind a side that returns. A class whose buffers somebody asks for stays as it is.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ def _edits(module: cst.Module, modules: Sequence[cst.Module]) -> Edits:
         test = questions.get(test, test)
         return isinstance(test, cst.Call) and asked_of_torch(test, lambda owner: full_name(owner, imported))
 
+    looked_for = {name for one in modules for call in usage.calls(one) if (name := _asked_by_name(call))}
     for node in every(module, cst.ClassDef):
+        if looked_for & ({_registered(call) for call in usage.calls(node.body)} - {""}):
+            continue  # what goes with a side is asked for: `hasattr(block.attn, "bias")`
         for line in every(node.body, cst.SimpleStatementLine):
             name, asked = _kept(line)
             if asked is None or not asks(asked):
@@ -53,6 +56,20 @@ def _edits(module: cst.Module, modules: Sequence[cst.Module]) -> Edits:
     for block in every(module, cst.IndentedBlock):
         edits.instead |= {statement: [] for statement in _never_reached(block, asks)}
     return edits
+
+
+def _asked_by_name(call: cst.Call) -> str:
+    """The attribute that `hasattr` asks for, of others than `self`; "" of other calls."""
+    asks = nodes.dotted(call.func) == "hasattr" and len(call.args) == 2 and nodes.dotted(call.args[0].value) != "self"
+    told = nodes.literal(call.args[1].value) if asks else ""
+    return told if isinstance(told, str) else ""
+
+
+def _registered(call: cst.Call) -> str:
+    """The buffer that a call registers; "" of other calls."""
+    registers = nodes.dotted(call.func) == "self.register_buffer" and call.args
+    told = nodes.literal(call.args[0].value) if registers else ""
+    return told if isinstance(told, str) else ""
 
 
 def _kept(line: Statement) -> tuple[str, cst.Call | None]:
