@@ -72,9 +72,15 @@ def weights_of(script: Script, cls: str) -> list[Leaf]:
     return list({(leaf.flax, leaf.torch): leaf for leaf in found}.values())
 
 
-def ties_of(script: Script, cls: str) -> list[Tie]:
-    """The ties of a model of the class, those aside that an argument of its constructor decides on."""
-    return [] if is_chosen(cls) else [tie for tie in model_weights(script, cls).ties if not tie.optional]
+def leaves_called(script: Script, cls: str, name: str) -> list[Leaf]:
+    """The leaves of a model of the class that have a name in torch; that of another one where a weight is surely tied
+    to it."""
+    each = [model_weights(script, option) for option in options(cls)]
+    found = [leaf for one in each for leaf in one.leaves if leaf.torch == name]
+    if not found and len(each) == 1:
+        tied = {tie.same_as for tie in each[0].ties if tie.torch == name and not tie.optional}
+        found = [leaf for leaf in each[0].leaves if leaf.torch in tied]
+    return list({(leaf.flax, leaf.torch): leaf for leaf in found}.values())
 
 
 def same_weights(script: Script, one: str, other: str) -> bool:

@@ -21,6 +21,7 @@ from migrate.lowering import Input
 from migrate.lowering.plainer.copied_input import Edits, edited
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.imported import imported_names
+from migrate.syntax.mentions import declared
 from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every, walk
 
@@ -252,8 +253,7 @@ def _own_names(script: cst.Module, imported: _Imported) -> frozenset[str]:
 
 def _taken_in(node: cst.FunctionDef) -> set[str]:
     """Names that a function has from elsewhere, though it binds them: it imports them, or says they are global."""
-    found = {item.name.value for each in every(node.body, (cst.Global, cst.Nonlocal)) for item in each.names}
-    return found | {name for each in every(node.body, cst.ImportFrom) for name in usage.stores(each)}
+    return {name for each in every(node.body, cst.ImportFrom) for name in usage.stores(each)} | declared(node.body)
 
 
 def _methods(node: cst.ClassDef) -> list[cst.FunctionDef]:

@@ -5,5 +5,7 @@ from migrate.snippets.starting_from import starting_from
 
 def with_its_weights(part):
     """A copy of a part of a module, that starts from the weights which it has there. Functions have none."""
-    variables = part.variables if isinstance(part, nn.Module) else {}
-    return starting_from(part.copy(), lambda: variables) if isinstance(part, nn.Module) else part
+    if not isinstance(part, nn.Module):
+        return part
+    variables = part.variables
+    return starting_from(part.copy(), lambda: variables)

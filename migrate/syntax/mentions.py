@@ -31,6 +31,12 @@ def _in_imports(module: cst.Module) -> frozenset[cst.CSTNode]:
     return frozenset(node for alias in every(module, cst.ImportAlias) for node in every(alias, cst.Name))
 
 
+@remembered
+def declared(node: cst.CSTNode) -> frozenset[str]:
+    """The names that a piece of code says are those of around it: `global best`, `nonlocal count`."""
+    return frozenset(item.name.value for one in every(node, (cst.Global, cst.Nonlocal)) for item in one.names)
+
+
 def in_supers(node: cst.ClassDef) -> set[cst.CSTNode]:
     """What a class gives `super(Net, self)`."""
     return {arg.value for call in usage.calls(node) if nodes.dotted(call.func) == "super" for arg in call.args}

@@ -222,7 +222,7 @@ def text_of_its_own(text: str) -> str:
 
 
 @remembered
-def gone_through(node: cst.CSTNode) -> frozenset[cst.CSTNode]:
+def looped_over(node: cst.CSTNode) -> frozenset[cst.CSTNode]:
     """What loops and comprehensions go through, in `enumerate`, `zip` or `reversed` maybe, and what `len` counts."""
     found: list[cst.CSTNode] = [one.iter for one in every(node, (cst.For, cst.CompFor))]
     found += [call for call in every(node, cst.Call) if nodes.dotted(call.func) == "len"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.conformance.rewritten import both, clean, conversion
@@ -84,6 +86,11 @@ def model(row: str = LISTS[0]) -> str:
     return MODEL.replace("LIST", row)
 
 
+def same(theirs: dict[str, Any], ours: dict[str, Any], *names: str) -> None:
+    for name in names:
+        assert ours[name] == pytest.approx(theirs[name], rel=CLOSE), name
+
+
 @pytest.mark.parametrize("row", LISTS)
 def test_weights_are_set_and_read_by_the_numbers_of_their_layers(row: str) -> None:
     text = model(row) + (
@@ -96,8 +103,7 @@ def test_weights_are_set_and_read_by_the_numbers_of_their_layers(row: str) -> No
         "    told.append(block.inner[2].weight.detach().numpy()[0, 3].item())\n"
     )
     theirs, ours = both(text)
-    assert ours["out"] == pytest.approx(theirs["out"], rel=CLOSE)
-    assert ours["told"] == pytest.approx(theirs["told"], rel=CLOSE)
+    same(theirs, ours, "out", "told")
 
 
 def test_a_number_may_have_a_name() -> None:
@@ -113,8 +119,7 @@ def test_a_loss_goes_through_the_layers() -> None:
     extra = "    for block in net.blocks:\n        loss = loss + 0.01 * block.inner[0].weight.pow(2).sum()\n"
     step = TRAINING.replace("    optimizer.zero", f"{extra}    optimizer.zero")
     theirs, ours = both(model() + "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)" + step)
-    assert ours["losses"] == pytest.approx(theirs["losses"], rel=CLOSE)
-    assert ours["kept"] == pytest.approx(theirs["kept"], rel=CLOSE)
+    same(theirs, ours, "losses", "kept")
 
 
 FROZEN = {
@@ -138,15 +143,13 @@ def test_layers_are_frozen_by_their_numbers(frozen: str, row: str) -> None:
     made = "optimizer = torch.optim.SGD(net.parameters(), lr=0.1, weight_decay=0.1)"
     theirs, ours = both(model(row) + FROZEN[frozen] + counted + made + TRAINING)
     assert ours["count"] == theirs["count"]
-    assert ours["losses"] == pytest.approx(theirs["losses"], rel=CLOSE)
-    assert ours["kept"] == pytest.approx(theirs["kept"], rel=CLOSE)
+    same(theirs, ours, "losses", "kept")
 
 
 def test_layers_have_a_group_of_their_own() -> None:
     groups = '[{"params": net.blocks[-1].parameters(), "lr": 0.5}, {"params": net.head.parameters()}]'
     theirs, ours = both(model() + f"optimizer = torch.optim.SGD({groups}, lr=0.1)" + TRAINING)
-    assert ours["losses"] == pytest.approx(theirs["losses"], rel=CLOSE)
-    assert ours["kept"] == pytest.approx(theirs["kept"], rel=CLOSE)
+    same(theirs, ours, "losses", "kept")
 
 
 def test_numbers_from_both_ends_are_refused() -> None:
@@ -175,7 +178,7 @@ def test_functions_that_are_given_a_model_read_its_layers() -> None:
         "told = export(net, 'x')\nout = net(x)\n"
     )
     theirs, ours = both(text)
-    assert ours["told"] == pytest.approx(theirs["told"], rel=CLOSE)
+    same(theirs, ours, "told")
 
 
 def test_a_function_that_is_given_what_nothing_is_known_of_beside_a_model() -> None:

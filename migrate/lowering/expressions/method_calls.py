@@ -334,7 +334,6 @@ class MethodCalls(ValueCalls):
             and (method in _TORCH_ONLY or to_device or traced or in_place or unlike or of_tensors)
             and not own
             and not made_by_numpy(node.func)
-            and not any(isinstance(self.env.lookup(name), Never) for name in usage.loads(node.func))  # told before
             and self.unit.imports_torch
         ):
             told = Unsupported("MIG306", f".{method}() of {nodes.code(node.func).rpartition('.')[0]}")

@@ -33,22 +33,18 @@ def entry_of_result(scope: Scope, node: cst.Subscript, base: Value) -> Value | N
     part = node.slice[0].slice
     if keys is None or (isinstance(part, cst.Index) and isinstance(nodes.literal(part.value), str)):
         return None
-    ends = (
-        [part.value] if isinstance(part, cst.Index) else [part.lower, part.upper] if isinstance(part, cst.Slice) else []
-    )
-    limits = [None if end is None else nodes.literal(end) for end in ends]
-    whole = isinstance(part, cst.Index) or (isinstance(part, cst.Slice) and part.step is None)
-    if not ends or not whole or not all(limit is None or isinstance(limit, int) for limit in limits):
+    limits = _limits(part)
+    if limits is None:
         raise Unsupported("MIG302", f"{nodes.code(node)}: which entry of a result of transformers is not known")
+    may_lack_a_loss = keys[:1] == ["loss"] and _is_starred(call)
     if isinstance(part, cst.Slice):
-        if any(arg.star for arg in call.args) and keys[0] == "loss":
+        if may_lack_a_loss:
             raise _may_have_a_loss(node)
-        chosen = keys[slice(*(limit if isinstance(limit, int) else None for limit in limits))]
-        entries = [nodes.expression(f'{{x}}["{key}"]', x=base.node) for key in chosen]
+        entries = [nodes.expression(f'{{x}}["{key}"]', x=base.node) for key in keys[slice(*limits)]]
         return Value(nodes.tuple_of(entries), Items(tuple(Tensor() for _ in entries), type="tuple"))
     (number,) = limits
-    assert isinstance(number, int)
-    if any(arg.star for arg in call.args) and keys[0] == "loss":  # the labels may be among what a star unpacks
+    assert number is not None
+    if may_lack_a_loss:
         if number != 0 or len(keys) < 2:
             raise _may_have_a_loss(node)
         either = '{x}["loss"] if {x}["loss"] is not None else {x}["' + keys[1] + '"]'
@@ -56,6 +52,22 @@ def entry_of_result(scope: Scope, node: cst.Subscript, base: Value) -> Value | N
     if not -len(keys) <= number < len(keys):
         raise Unsupported("MIG302", f"{nodes.code(node)}: the result of transformers has {len(keys)} entries here")
     return Value(nodes.expression(f'{{x}}["{keys[number]}"]', x=base.node), base.kind.joined())
+
+
+def _limits(part: cst.BaseSlice) -> list[int | None] | None:
+    """The number of an entry, or both ends of a slice without a step; None where a number is not known."""
+    if isinstance(part, cst.Index):
+        number = nodes.literal(part.value)
+        return [number] if isinstance(number, int) else None
+    if not isinstance(part, cst.Slice) or part.step is not None:
+        return None
+    limits: list[int | None] = []
+    for end in (part.lower, part.upper):
+        number = None if end is None else nodes.literal(end)
+        if number is not None and not isinstance(number, int):
+            return None
+        limits.append(number)
+    return limits
 
 
 def _may_have_a_loss(node: Expr) -> Unsupported:
@@ -80,8 +92,12 @@ def _keys(scope: Scope, call: cst.Call) -> list[str] | None:
     given = {
         arg.keyword.value for arg in call.args if arg.keyword is not None and not nodes.is_literal(arg.value, None)
     }
-    starred = any(arg.star for arg in call.args)
-    return [key for key in shown[-1] if key != "loss" or starred or given & {*_LABELS}]
+    return [key for key in shown[-1] if key != "loss" or _is_starred(call) or given & {*_LABELS}]
+
+
+def _is_starred(call: cst.Call) -> bool:
+    """Whether a call unpacks something, in which the labels may be."""
+    return any(arg.star for arg in call.args)
 
 
 def _names(node: cst.Return) -> list[str]:

@@ -240,8 +240,11 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
             return Tensor()
         if annotation in ("int", "float", "bool"):
             return Number()
-        called = any(nodes.dotted(call.func) == facts.node.name.value for call in usage.calls(self.unit.source.module))
-        return Never() if self.script.rounds == 1 and called else UNKNOWN  # its calls may come later in the file
+        return Never() if self.script.rounds == 1 and self._is_called(facts) else UNKNOWN
+
+    def _is_called(self, facts: FunctionFacts) -> bool:
+        """Whether the file calls a function by its name: those calls may come later."""
+        return any(nodes.dotted(call.func) == facts.node.name.value for call in usage.calls(self.unit.source.module))
 
     def given_by_value(self, facts: FunctionFacts, parameter: str) -> Kind:
         """What a function that is used as a value may be called with: what any unknown value is."""

@@ -60,7 +60,7 @@ def import_borrowed(scope: Scope, line: cst.SimpleStatementLine, known: Sequence
     """The imports of files that stand for parts of the packages that a line makes known, by their names."""
     made: list[Statement] = []
     for qualified, file in sorted(scope.unit.borrowed.items()):
-        reached = any(qualified.startswith(f"{one}.") and _is_asked(scope, qualified, one) for one in known)
+        reached = any(qualified.startswith(f"{one}.") for one in known) and _is_asked(scope, qualified)
         if reached and scope.env.lookup(file.module) is None:
             scope.env.kinds[file.module] = ProjectModule(file.module + FILE)
             made.append(nodes.statement(f"import {file.module}"))
@@ -68,11 +68,10 @@ def import_borrowed(scope: Scope, line: cst.SimpleStatementLine, known: Sequence
     return made
 
 
-def _is_asked(scope: Scope, qualified: str, module: str) -> bool:
-    """Whether a file asks a module of a package for a name, as `models.resnet18`, or looks one up in it."""
+def _is_asked(scope: Scope, qualified: str) -> bool:
+    """Whether a file asks a module for a name, as `models.resnet18`, or looks one up in it: it may import others."""
     name = qualified.rpartition(".")[2]
-    asked = [one for one in every(scope.unit.source.module, cst.Attribute) if one.attr.value == name]
-    return name == ANY or not module.startswith("transformers") or bool(asked)
+    return name == ANY or any(one.attr.value == name for one in every(scope.unit.source.module, cst.Attribute))
 
 
 def is_borrowed_whole(scope: Scope, alias: cst.ImportAlias) -> bool:

@@ -105,6 +105,12 @@ def _function_around(scope: Scope, name: str) -> FunctionFacts | None:
     return scope.script.functions.get(owner)
 
 
+def given_in_calls(facts: FunctionFacts, name: str) -> list[Expr]:
+    """What the calls of a function give a parameter, those that do, by what names stand for there."""
+    given = [(site, site.bound[name]) for site in facts.calls if name in site.bound]
+    return [site.definitions.get(nodes.dotted(node) or "", node) for site, node in given]
+
+
 def bound_to(scope: Scope, name: str) -> list[Expr]:
     """What a scope, its callers or the top level of its file bind to a name."""
     env = scope.env
@@ -113,8 +119,7 @@ def bound_to(scope: Scope, name: str) -> list[Expr]:
     if name in env.definitions:
         return [env.definitions[name]]
     if env is scope.env and scope.facts is not None and name in scope.facts.parameter_names:
-        given = [(site, site.bound[name]) for site in scope.facts.calls if name in site.bound]
-        return [site.definitions.get(nodes.dotted(node) or "", node) for site, node in given]
+        return given_in_calls(scope.facts, name)
     around = _function_around(scope, name)
     if around is not None:
         return _assigned(around.node.body).get(name, [])

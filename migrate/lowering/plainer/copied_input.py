@@ -10,7 +10,8 @@ import libcst as cst
 from libcst.metadata import CodeRange
 
 from migrate.files.source import SourceFile
-from migrate.syntax import nodes, usage
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.imported import imported_names
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
@@ -82,9 +83,25 @@ class Edits:
         """What stands for some statements by now, what goes before them included."""
         return [new for one in statements for new in (*self.ahead.get(one, ()), *self.instead.get(one, (one,)))]
 
+    def import_too(self, module: cst.Module, names: Sequence[str]) -> None:
+        """Puts imports of modules that a file does not import as what they are ahead of its first statement, or of the
+        first one behind what has to come first."""
+        imported = imported_names(module)
+        made = [nodes.statement(f"import {name}") for name in names if imported.get(name) != name]
+        first = next(line for line in suites.suite_of(module.body) if not _comes_first(line)) if made else None
+        if first is not None:
+            self.ahead[first] = [*made, *self.ahead.get(first, [])]
+
     def copy(self) -> Edits:
         """A copy to try more on."""
         return Edits(dict(self.instead), dict(self.ahead), dict(self.behind), dict(self.names), dict(self.parts))
+
+
+def _comes_first(line: Statement) -> bool:
+    """Whether a statement is a docstring, or an import from `__future__`."""
+    small = suites.alone(line)
+    future = isinstance(small, cst.ImportFrom) and nodes.dotted(small.module or cst.Name("")) == "__future__"
+    return future or suites.is_docstring(line)
 
 
 def edited(source: SourceFile, edits: Edits) -> SourceFile:

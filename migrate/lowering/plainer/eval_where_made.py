@@ -31,12 +31,17 @@ def with_eval_where_made(inputs: Sequence[Input]) -> list[Input]:
 def _edits(module: cst.Module) -> Edits:
     edits = Edits()
     for node in every(module, cst.ClassDef):
-        if not any((nodes.dotted(base.value) or "").endswith("Module") for base in node.bases):
+        if not is_named_module(node):
             continue
         for method in suites.suite_of(node.body.body):
             if isinstance(method, cst.FunctionDef) and method.name.value == "__init__":
                 _moved(edits, suites.suite_of(method.body.body))
     return edits
+
+
+def is_named_module(node: cst.ClassDef) -> bool:
+    """Whether a class inherits from what is called a module: `nn.Module`, `LightningModule`."""
+    return any((nodes.dotted(base.value) or "").endswith("Module") for base in node.bases)
 
 
 def _moved(edits: Edits, body: Sequence[Statement]) -> None:

@@ -13,6 +13,7 @@ from typing import cast
 import libcst as cst
 
 from migrate.lowering.plainer.copied_input import Edits
+from migrate.lowering.plainer.eval_where_made import is_named_module
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites
 from migrate.syntax.chains import unchained
@@ -45,7 +46,7 @@ def _edits(one: Input, trains: bool) -> Edits:
     if not borrowed:
         return edits
     imported = imported_names(module)
-    classes = [one for one in every(module, cst.ClassDef) if any(map(_is_module, one.bases))]
+    classes = filter(is_named_module, every(module, cst.ClassDef))
     inside = {line for one in classes for line in every(one, cst.SimpleStatementLine)}
     for line in every(module, cst.SimpleStatementLine):
         small = suites.alone(line)
@@ -57,10 +58,8 @@ def _edits(one: Input, trains: bool) -> Edits:
     for call in every(module, cst.Call):
         if (plain := _without_flag(call)) is not call:
             edits.parts[call] = plain
-    missing = [name for name in ("torch", "transformers") if imported.get(name) != name]
-    if edits and missing:
-        first = next(line for line in module.body if isinstance(suites.alone(line), cst.Import | cst.ImportFrom))
-        edits.ahead[first] = [nodes.statement(f"import {name}") for name in missing]
+    if edits:
+        edits.import_too(module, ["torch", "transformers"])
     return edits
 
 
@@ -74,10 +73,6 @@ def _made(small: cst.Assign, borrowed: Collection[str], imported: dict[str, str]
     named = {arg.keyword.value for arg in call.args if arg.keyword is not None}
     plain = bool(call.args) and call.args[0].keyword is None and all(arg.keyword is not None for arg in call.args[1:])
     return (call, whole) if whole in borrowed and plain and not named & _OTHERWISE else None
-
-
-def _is_module(base: cst.Arg) -> bool:
-    return (nodes.dotted(base.value) or "").endswith("Module")
 
 
 def _apart(small: cst.Assign, call: cst.Call, whole: str, part: bool, trains: bool) -> list[Statement]:

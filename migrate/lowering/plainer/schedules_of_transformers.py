@@ -12,7 +12,7 @@ import libcst as cst
 
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
-from migrate.syntax import nodes, suites, usage
+from migrate.syntax import nodes, usage
 from migrate.syntax.imported import full_name, imported_names
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
@@ -56,10 +56,8 @@ def _edits(module: cst.Module) -> Edits:
         made = _schedule(given, stored) if given is not None else None
         if made is not None:
             edits.parts[call] = made
-    missing = [name for name in ("math", "torch") if imported.get(name) != name and _names(edits, name)]
-    first = next(line for line in module.body if _imports(line))
-    if missing:
-        edits.ahead[first] = [nodes.statement(f"import {name}") for name in missing]
+    read = usage.loads(list(edits.parts.values()))
+    edits.import_too(module, [name for name in ("math", "torch") if name in read])
     return edits
 
 
@@ -105,11 +103,3 @@ def _schedule(found: tuple[str, Mapping[str, Expr]], stored: Sequence[str]) -> E
 
 def _default(name: str) -> Expr | None:
     return nodes.expression(_DEFAULTS[name]) if name in _DEFAULTS else None
-
-
-def _names(edits: Edits, name: str) -> bool:
-    return any(name in usage.loads(made) for made in edits.parts.values())
-
-
-def _imports(line: cst.CSTNode) -> bool:
-    return isinstance(suites.alone(line), cst.Import | cst.ImportFrom)

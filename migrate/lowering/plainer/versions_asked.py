@@ -41,7 +41,7 @@ def _edits(module: cst.Module, modules: Sequence[cst.Module]) -> Edits:
 
     looked_for = {name for one in modules for call in usage.calls(one) if (name := _asked_by_name(call))}
     for node in every(module, cst.ClassDef):
-        if looked_for & ({_registered(call) for call in usage.calls(node.body)} - {""}):
+        if looked_for & set(map(_registered, usage.calls(node.body))):
             continue  # what goes with a side is asked for: `hasattr(block.attn, "bias")`
         for line in every(node.body, cst.SimpleStatementLine):
             name, asked = _kept(line)

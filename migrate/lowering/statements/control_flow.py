@@ -20,9 +20,9 @@ from migrate.lowering.weights.trusted_classes import TRUSTING
 from migrate.machine import KERNELS, OUT_OF_MEMORY
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.mentions import declared
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.none_tests import asked_for_none
-from migrate.syntax.walking import every
 
 
 class ControlFlow(ToldModes, Precision, Loops):
@@ -53,9 +53,7 @@ class ControlFlow(ToldModes, Precision, Loops):
         name, holds = asked_for_none(test) or ("", False)
         if not name or self.env.lookup(name) != Plain("None"):
             return None
-        told = every(self.unit.source.module, (cst.Global, cst.Nonlocal))
-        elsewhere = any(item.name.value == name for one in told for item in one.names)
-        there = UNKNOWN if elsewhere else Never()
+        there = UNKNOWN if name in declared(self.unit.source.module) else Never()
         return (name, Plain("None"), there) if holds else (name, there, Plain("None"))
 
     def statement_If(self, node: cst.If) -> list[Statement]:
@@ -136,13 +134,11 @@ class ControlFlow(ToldModes, Precision, Loops):
 
     def keep_devices(self, other: Environment) -> None:
         """A device that is something else after another branch, such as a string of the settings, has a variable."""
-        for one, two in ((self.env.kinds, other.kinds), (other.kinds, self.env.kinds)):
-            mixed = {
-                n for n, kind in one.items() if isinstance(kind, Device) and not isinstance(two.get(n, kind), Device)
-            }
+        for one, two in ((self.env, other), (other, self.env)):
+            known = [name for name, kind in one.kinds.items() if isinstance(kind, Device)]
+            mixed = {name for name in known if not isinstance(two.kinds.get(name, Device()), Device)}
             self.script.found_device_used |= mixed
-            named = other if two is other.kinds else self.env
-            two |= {n: Device() for n in mixed if n in two and names_device(named.definitions.get(n))}
+            two.kinds |= {name: Device() for name in mixed if names_device(two.definitions.get(name))}
 
     def statement_With(self, node: cst.With) -> list[Statement]:
         items = []

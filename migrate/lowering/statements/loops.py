@@ -15,6 +15,7 @@ from migrate.lowering.expressions.elements import loop_kind
 from migrate.lowering.expressions.layers_apart import taken_apart
 from migrate.lowering.expressions.passed_on import gone_over
 from migrate.lowering.host.data_loading import DataLoading
+from migrate.lowering.models.object_history import given_in_calls
 from migrate.lowering.optimizers.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.blocks import NextTurn
@@ -30,7 +31,6 @@ from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 
-_AROUND = ("tqdm", "tqdm.tqdm", "enumerate", "list")  # give as much as they are given
 _TRIALS = 2  # how many loops, one in another, may be lowered for what they make known
 
 
@@ -90,25 +90,23 @@ class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLo
 
     def has_a_turn(self, node: Expr) -> bool:
         """Whether a loop over something surely has a turn: over items that are written out, or `range` of a number."""
+        node = self.gone_through(node)
         match node:
             case cst.Call(func=cst.Name("range"), args=[cst.Arg(value=count, star="")]):
                 return self._is_positive(count)
-            case cst.Call(func=func, args=[cst.Arg(value=inner, star=""), *_]) if nodes.dotted(func) in _AROUND:
+            case cst.Call(func=cst.Name("enumerate" | "list"), args=[cst.Arg(value=inner, star=""), *_]):
                 return self.has_a_turn(inner)
-        return bool(self.known_items(self.gone_through(node)))
+        return bool(self.known_items(node))
 
     def _is_positive(self, node: Expr) -> bool:
         """Whether a count is at least one: as it is written, or as all calls of this function give it."""
-        name = node.value if isinstance(node, cst.Name) else ""
-        if self.facts is None or name not in self.facts.parameter_names or name in usage.stores(self.facts.node.body):
+        name, facts = nodes.dotted(node) or "", self.facts
+        if facts is None or name not in facts.parameter_names or name in usage.stores(facts.node.body):
             return _counts(self.env.definitions.get(name, node))
-        given = [site.bound.get(name, self.facts.defaults.get(name)) for site in self.facts.calls]
-        made = [
-            site.definitions.get(nodes.dotted(one) or "", one)
-            for site, one in zip(self.facts.calls, given, strict=True)
-            if one
-        ]
-        return bool(given) and len(made) == len(given) and all(map(_counts, made))
+        given = given_in_calls(facts, name)
+        if len(given) < len(facts.calls):
+            given.append(facts.defaults.get(name, node))
+        return bool(given) and all(map(_counts, given))
 
     @contextlib.contextmanager
     def nothing_made(self) -> Iterator[None]:

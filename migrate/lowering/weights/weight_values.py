@@ -19,7 +19,7 @@ from migrate.manifest import WILDCARD, Leaf
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
-from migrate.weights import ties_of, weights_of
+from migrate.weights import leaves_called
 
 
 class WeightValues(Selections):
@@ -103,17 +103,9 @@ class WeightValues(Selections):
 
     def one_leaf(self, kind: Model, parts: Sequence[str]) -> Leaf | None:
         """The one parameter that a model has under a name of torch's, that of a weight tied to another one too."""
-        leaves = self._leaves_called(kind.cls, ".".join(parts))
+        leaves = leaves_called(self.script, kind.cls, ".".join(parts))
         one = leaves[0] if len(leaves) == 1 else None
         return one if one and one.flax.startswith("params/") and not WILDCARD.search(one.flax) else None
-
-    def _leaves_called(self, cls: str, name: str) -> list[Leaf]:
-        whole = weights_of(self.script, cls)
-        leaves = [leaf for leaf in whole if leaf.torch == name]
-        if leaves:
-            return leaves
-        tied = {tie.same_as for tie in ties_of(self.script, cls) if tie.torch == name}
-        return [leaf for leaf in whole if leaf.torch in tied]
 
     def weight_shape(self, node: cst.Attribute) -> Value | None:
         """`model.table.weight.shape`; None where it is none."""

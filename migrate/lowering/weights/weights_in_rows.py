@@ -26,7 +26,7 @@ from migrate.manifest import WILDCARD, Leaf
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
-from migrate.syntax.usage import gone_through
+from migrate.syntax.usage import looped_over
 from migrate.weights import weights_of
 
 _ROW = re.compile(r"(?:(.*)/)?([^/]+)_\{\d+\}")
@@ -50,7 +50,7 @@ class _Path:
             return None
         found: dict[str, str] = {}
         for name, step in zip(names, self.steps, strict=False):
-            if WILDCARD.fullmatch(name) and (step.isdigit() or step.startswith("{")):
+            if WILDCARD.fullmatch(name) and _is_number(step):
                 found[name] = step
             elif name != step:
                 return None
@@ -72,9 +72,8 @@ class WeightsInRows(WeightValues):
             return None
         leaf = self._leaf(path)
         if leaf is None:
-            row = self._row(path) if node in gone_through(self.unit.source.module) else None
-            of_weight = any(self._leaf(replace(path, steps=path.steps[:end])) for end in range(1, len(path.steps)))
-            if row is None and path.part.torch and not of_weight:
+            row = self._row(path) if node in looped_over(self.unit.source.module) else None
+            if row is None and path.part.torch and not self._is_of_weight(path):
                 raise not_at_hand(node)
             return row
         made = in_torch_order(looked_up(self._tree(path), leaf.flax.removeprefix(f"{path.part.flax}/")), leaf.moves)
@@ -119,6 +118,8 @@ class WeightsInRows(WeightValues):
 
     def _leaf(self, path: _Path) -> Leaf | None:
         """The weight that a path leads to, where it begins in a layer of a row or such a layer is on the way."""
+        if not path.part.torch and not any(map(_is_number, path.steps)):
+            return None
         found = [
             (leaf, numbers)
             for leaf in weights_of(self.script, path.part.cls)
@@ -131,6 +132,10 @@ class WeightsInRows(WeightValues):
         for wild, number in numbers.items():
             inside = inside.replace(wild, number)
         return None if WILDCARD.search(inside) else replace(leaf, flax=path.part.flax + inside)
+
+    def _is_of_weight(self, path: _Path) -> bool:
+        """Whether what is read is something of a weight: `block.head.weight.shape`."""
+        return any(self._leaf(replace(path, steps=path.steps[:end])) for end in range(1, len(path.steps)))
 
     def _row(self, path: _Path) -> Value | None:
         """The trees of the layers of a row."""
@@ -153,6 +158,11 @@ class WeightsInRows(WeightValues):
         if match is None or not head.startswith(f"{path.part.flax}/") or WILDCARD.search(match[1] or ""):
             return None
         return looked_up(self._tree(path), match[1] or ""), match[2], replace(path.part, torch=torch, flax=head)
+
+
+def _is_number(step: str) -> bool:
+    """Whether a step may be the number of a layer."""
+    return step.isdigit() or step.startswith("{")
 
 
 def not_at_hand(node: Expr) -> Unsupported:
