@@ -23,6 +23,7 @@ PACKAGES = ("torchvision.models", "transformers")
 LAYERS = "torchvision.ops."  # modules of a package known otherwise of which its own models are made
 _NOT_SEARCHED = KNOWN | sys.stdlib_module_names
 _MODEL = re.compile(r"Model$|For[A-Z]|LMHead|DoubleHeads")  # names of models among those of transformers
+_ASKED_FOR_WEIGHTS = frozenset({"state_dict", "config"})
 ANY = "*"  # in the place of a name that is only known as the program runs
 
 
@@ -53,10 +54,42 @@ def borrowed_names(text: str) -> dict[str, Borrowed]:
     made: dict[str, Borrowed] = {}
     for package in PACKAGES:
         for qualified, name in _named(tree, known, package):
-            file = _file_of(package, name)
+            file = None if _gives_weights_alone(tree, known, qualified) else _file_of(package, name)
             if file is not None:
                 made[qualified] = file
     return made
+
+
+def _gives_weights_alone(tree: ast.Module, known: Mapping[str, str], qualified: str) -> bool:
+    """Whether a file makes objects of a class, at `from_pretrained`, for nothing but their weights: `.state_dict()`,
+    which torch's own give as well. It may ask for their settings, `.config`."""
+    called = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    made = [
+        call
+        for call in called
+        if isinstance(call.func, ast.Attribute)
+        and call.func.attr == "from_pretrained"
+        and _qualified(call.func.value, known) == qualified
+    ]
+    mentions = [one for one in ast.walk(tree) if isinstance(one, ast.Name | ast.Attribute)]
+    return 0 < len(made) == sum(_qualified(one, known) == qualified for one in mentions) and all(
+        _asked_for_weights(tree, call) for call in made
+    )
+
+
+def _asked_for_weights(tree: ast.Module, made: ast.Call) -> bool:
+    """Whether what a call makes, or the name that it gets, is only asked for its weights and its settings."""
+    asked = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in _ASKED_FOR_WEIGHTS
+    }
+    if id(made) in asked:
+        return True
+    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and node.value is made]
+    names = [one.id for node in assigned for one in node.targets if isinstance(one, ast.Name)]
+    loads = [
+        one for one in ast.walk(tree) if isinstance(one, ast.Name) and one.id in names and isinstance(one.ctx, ast.Load)
+    ]
+    return len(names) == 1 and all(id(one) in asked for one in loads)
 
 
 def installed(package: str) -> list[str]:

@@ -319,3 +319,53 @@ def test_a_part_of_a_model_starts_from_published_weights(tmp_path: Path, site: P
     theirs, ours, _ = losses_of_both(tmp_path, site, head + PART.replace("TAKEN", taken))
     assert len(theirs) == 3
     assert ours == pytest.approx(theirs, rel=1e-4)  # float32, three steps of Adam
+
+
+WEIGHTS_ALONE = """import json
+import sys
+
+import torch
+import torch.nn as nn
+
+
+class Mine(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(50, 8)
+
+    def forward(self, x):
+        return self.embed(x).sum(1)
+
+    @classmethod
+    def from_pretrained(cls, name):
+        from transformers import TinyModel
+
+        model = Mine()
+        theirs = TAKEN
+        weights = model.state_dict()
+        for key in weights:
+            with torch.no_grad():
+                weights[key].copy_(theirs["embeddings.weight"])
+        return model
+
+
+model = Mine.from_pretrained("tiny")
+with open(sys.argv[1], "w") as file:
+    json.dump(model(torch.arange(6).view(2, 3)).flatten().tolist(), file)
+"""
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        'TinyModel.from_pretrained("tiny").state_dict()',
+        'published.state_dict()',
+    ],
+)
+def test_a_model_that_only_gives_its_weights_stays_torchs(tmp_path: Path, site: Path, taken: str) -> None:
+    text = WEIGHTS_ALONE.replace("TAKEN", taken)
+    if taken.startswith("published"):
+        text = text.replace("        theirs =", '        published = TinyModel.from_pretrained("tiny")\n        theirs =')
+    theirs, ours, made = losses_of_both(tmp_path, site, text)
+    assert ours == theirs
+    assert "from transformers import TinyModel" in made and not (tmp_path / "made" / "transformers_tiny.py").exists()
