@@ -16,6 +16,7 @@ from migrate.known.kinds import UNKNOWN, Kind, Model, Optimizer, Place, join
 from migrate.known.qualified import is_chosen, options
 from migrate.known.saved import OptaxChain, SavedEntry
 from migrate.known.states import State
+from migrate.known.told_classes import Choice
 from migrate.optimizers import OptimizerEntry
 from migrate.syntax import usage
 from migrate.syntax.changing import ObjectClasses
@@ -63,6 +64,7 @@ class Script(ByRound):
     handed_classes: dict[Place, str] = field(default_factory=dict)  # the classes of those models
     chosen: dict[Place, str] = field(default_factory=dict)  # models of one of several classes -> these
     chosen_under: dict[Place, int] = field(default_factory=dict)  # the same -> how many branches are around the choice
+    choices: dict[Place, Choice] = field(default_factory=dict)  # the same -> the branches that make them
     eager: set[Place] = field(default_factory=set)  # those among them whose weights each branch has to make itself
     made_as: dict[Place, Place] = field(default_factory=dict)  # such a model of a caller -> what it is to its maker
     given_up: set[Place] = field(default_factory=set)  # those that they have used: their weights are returned as well

@@ -101,6 +101,7 @@ class Scope(Parts):
         self.read_unmade: set[Place] = set()  # models whose weights were read while they were not made yet
         self.said_unmade: set[Place] = set()  # those among them that were reported there
         self.pending_in: dict[Place, int] = {}  # how many loops are around what makes those models
+        self.made_under: dict[Place, list[list[Expr]]] = {}  # optimizers -> the tests around each line that makes one
         self.pending_place = NOWHERE  # the target of the assignment being lowered
         self.pending_cycle: Expr | None = None  # the schedule of the momentum that goes with a new scheduler
         self.pending_clip: Clip | None = None  # what the next optimizer step does first
@@ -162,7 +163,7 @@ class Scope(Parts):
         made.making = ""
         last = {name: rank for name, rank in self.env.last.items() if name not in bound}
         made.env = Environment(dict(bound), last, outer=self.env)
-        made.env.modes = self.env.modes
+        made.env.modes, made.env.left = self.env.modes, self.env.left
         return made
 
     def _enclosing(self) -> Environment:

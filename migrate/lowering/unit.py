@@ -6,7 +6,7 @@ import contextlib
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from migrate.files.borrowed import Borrowed
 from migrate.files.imports import Written
 from migrate.files.source import SourceFile
 from migrate.known.kinds import UNKNOWN, Kind, Model, Never, Place, join
+from migrate.known.qualified import either, options
 from migrate.known.script import Script
 from migrate.snippet_files import with_needs
 from migrate.syntax import nodes, suites, usage
@@ -54,21 +55,29 @@ class Environment:
     outer: Environment | None = None
     shared: set[str] = field(default_factory=set)  # names of tensors that a caller or another name may see
     past: set[str] = field(default_factory=set)  # names of state dicts whose model has changed since
+    left: dict[Place, frozenset[str]] = field(default_factory=dict)  # models -> classes that the tests around leave
 
     def copy(self) -> Environment:
         """A copy for a branch; what is further out is shared."""
         kinds, last, modes, told = dict(self.kinds), dict(self.last), dict(self.modes), dict(self.told)
         sets = set(self.shared), set(self.past)
-        return Environment(kinds, last, modes, told, dict(self.definitions), self.outer, *sets)
+        return Environment(kinds, last, modes, told, dict(self.definitions), self.outer, *sets, dict(self.left))
 
     def lookup(self, name: str) -> Kind | None:
         """The kind of a name here or further out; None where nothing binds it."""
         scope: Environment | None = self
         while scope is not None:
             if name in scope.kinds:
-                return scope.kinds[name]
+                return self._as_left(scope.kinds[name])
             scope = scope.outer
         return None
+
+    def _as_left(self, kind: Kind) -> Kind:
+        """A kind, of a model of several classes with those that are left here."""
+        if not self.left or not isinstance(kind, Model) or kind.place is None:
+            return kind
+        left = [cls for cls in options(kind.cls) if cls in self.left.get(kind.place, options(kind.cls))]
+        return replace(kind, cls=either(*left)) if left else kind
 
     def is_past(self, name: str) -> bool:
         """Whether a name stands for the weights that a model had before it was trained."""
@@ -85,11 +94,13 @@ class Environment:
         self.past |= other.past
         self.modes = joined_modes([self.modes, other.modes])
         self.told = {place: told for place, told in self.told.items() if other.told.get(place) == told}
+        self.left = {place: left | other.left[place] for place, left in self.left.items() if place in other.left}
 
     def replace(self, other: Environment) -> None:
         """Goes back to another environment of the same scope."""
         self.kinds, self.last, self.modes, self.told = other.kinds, other.last, other.modes, other.told
         self.definitions, self.shared, self.past = other.definitions, other.shared, other.past
+        self.left = other.left
 
 
 def joined_modes(ways: Iterable[Mapping[Place, str]]) -> dict[Place, str]:

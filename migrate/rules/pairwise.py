@@ -1,5 +1,7 @@
 """Functions of two tensors: arithmetic, comparisons, choices."""
 
+import libcst as cst
+
 from migrate.known.kinds import Tensor
 from migrate.rules.rule import Call, Rule, register, rule, signature
 from migrate.syntax import nodes
@@ -9,14 +11,25 @@ from migrate.syntax.nodes import Expr
 def _arithmetic(name: str, operator: str, alpha: bool) -> Rule:
     def function(call: Call) -> Expr:
         if call.has("alpha"):
-            return call.make(f"{{input}} {operator} {{alpha}} * {{other}}")
+            scale, sign = _unsigned(call.node("alpha"), operator)
+            return call.make(f"{{input}} {sign} {{scale}} * {{other}}", scale=scale)
         return call.make(f"{{input}} {operator} {{other}}")
 
     doc = f"The operator.\n\n    >>> torch.{name}(x, y)  # x: f32[2, 3]; y: pos[2, 3]\n    x {operator} y\n"
+    if alpha:
+        other = "-" if operator == "+" else "+"
+        doc += f"    >>> torch.{name}(x, y, alpha=-2)  # x: f32[2, 3]; y: f32[2, 3]\n    x {other} 2 * y\n"
     text = "input, other, *, alpha=1" if alpha else "input, other"
     long = {"sub": "subtract", "mul": "multiply"}.get(name)
     names = [full for each in (name, long) for full in (f"torch.{each}", f"Tensor.{each}") if each]
     return Rule(tuple(names), signature(text), function, False, "like", doc, "pairwise")
+
+
+def _unsigned(scale: Expr, operator: str) -> tuple[Expr, str]:
+    """A factor without its minus, and the operator that has it: `x + -rate * y` is `x - rate * y`, to the bit."""
+    if not isinstance(scale, cst.UnaryOperation) or not isinstance(scale.operator, cst.Minus):
+        return scale, operator
+    return scale.expression, "-" if operator == "+" else "+"
 
 
 for _name, _operator, _alpha in (("add", "+", True), ("sub", "-", True), ("mul", "*", False)):
@@ -159,8 +172,10 @@ def lerp(call: Call) -> Expr:
 
 def _fused(name: str, operator: str) -> Rule:
     def function(call: Call) -> Expr:
-        value = "{value} * " if call.has("value") else ""
-        return call.make(f"{{input}} + {value}{{tensor1}} {operator} {{tensor2}}")
+        if not call.has("value"):
+            return call.make(f"{{input}} + {{tensor1}} {operator} {{tensor2}}")
+        value, sign = _unsigned(call.node("value"), "+")
+        return call.make(f"{{input}} {sign} {{value}} * {{tensor1}} {operator} {{tensor2}}", value=value)
 
     example = f">>> torch.{name}(x, y, z)  # x: f32[2, 3]; y: f32[2, 3]; z: pos[3]\n    x + y {operator} z"
     doc = f"Adds value * tensor1 {operator} tensor2.\n\n    {example}\n"

@@ -84,6 +84,12 @@ def sides(branch: cst.If) -> tuple[list[Statement], list[Statement]]:
     return suite_of(branch.body.body), others
 
 
+def branch(test: Expr, body: Sequence[Statement], orelse: Sequence[Statement]) -> cst.If:
+    """A branch with two sides, of which the second one may be a branch itself: `elif`."""
+    other = orelse[0] if len(orelse) == 1 else None
+    return cst.If(test, block(body), other if isinstance(other, cst.If) else cst.Else(block(orelse)))
+
+
 def block(statements: Sequence[Statement]) -> cst.IndentedBlock:
     """An indented block; `pass` where there are no statements."""
     return cst.IndentedBlock(list(statements) or [nodes.statement("pass")])

@@ -96,10 +96,19 @@ def test_so_it_does_in_functions(name: str) -> None:
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
 
 
-@pytest.mark.parametrize(("number", "told"), [("k + 1", []), ("step + 1", ["MIG514"])])
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        ("k + 1", []),
+        ("len(words)", []),
+        ("len(seen)", ["MIG514"]),
+        ("step + 1", ["MIG514"]),
+    ],
+)
 def test_what_differs_from_turn_to_turn_is_told(number: str, told: list[str]) -> None:
-    body = f"def main(k):\n{NET}        h = net(x)\n        n = {number}\n        loss = h.topk(n)[0].mean()\n{END}"
-    text = f"{HEAD}{body}losses = main(1)\n"
+    seen = "        seen.append(step)\n        del seen[2:]\n"
+    turn = f"        h = net(x)\n{seen}        n = {number}\n        loss = h.topk(n)[0].mean()\n{END}"
+    text = f"{HEAD}words, seen = ['a', 'b'], []\n\n\ndef main(k):\n{NET}{turn}losses = main(1)\n"
     theirs, ours = rewritten.both(text)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
     assert [found.code for found in rewritten.conversion(text).report.diagnostics] == told

@@ -359,13 +359,15 @@ with open(sys.argv[1], "w") as file:
     "taken",
     [
         'TinyModel.from_pretrained("tiny").state_dict()',
-        'published.state_dict()',
+        "published.state_dict()",
     ],
 )
 def test_a_model_that_only_gives_its_weights_stays_torchs(tmp_path: Path, site: Path, taken: str) -> None:
     text = WEIGHTS_ALONE.replace("TAKEN", taken)
     if taken.startswith("published"):
-        text = text.replace("        theirs =", '        published = TinyModel.from_pretrained("tiny")\n        theirs =')
+        text = text.replace(
+            "        theirs =", '        published = TinyModel.from_pretrained("tiny")\n        theirs ='
+        )
     theirs, ours, made = losses_of_both(tmp_path, site, text)
     assert ours == theirs
     assert "from transformers import TinyModel" in made and not (tmp_path / "made" / "transformers_tiny.py").exists()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
@@ -13,6 +15,7 @@ from migrate.known.kinds import HostClass, Kind, Model, Place, Scheduler, Tensor
 from migrate.known.qualified import is_chosen, options
 from migrate.known.script import Script
 from migrate.known.states import BATCH_STATS, COUNT, CYCLE, GRADS, OPT_STATE, PARAMS, State
+from migrate.known.told_classes import Choice
 from migrate.lowering.initial.method_examples import MethodExamples
 from migrate.lowering.initial.method_features import MethodFeatures
 from migrate.lowering.initial.taken_examples import TakenExamples
@@ -83,6 +86,8 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         while self.pending:
             what, place, line = self.pending[0]
             if what == "model" and (self.made_after_branch(place) or self.gets_parts_first(place)):
+                break
+            if what == "optimizer" and self.is_told_after_branch(place):
                 break
             if self.loops > self.pending_in.get(place, self.loops):
                 break  # each turn of the loop would make them anew
@@ -165,6 +170,8 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
     def init_model(self, place: Place) -> list[Statement] | None:
         """`params = model.init(key, example)["params"]`, or None where the example is not to be had yet."""
         cls = self.class_now(place)
+        if is_chosen(cls) and self.called_apart(place):
+            return self.init_of_each(place, self.script.choices[place])
         example = self.simplest_example(place)
         early = place in self.script.early - self.script.postponed
         resolved = [self.afresh(each) for each in self.resolve(example, early)] if example is not None else []
@@ -209,10 +216,34 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         method = found.method if found is not None and found.method else "forward"
         return self.made_weights(place, made, key, self.with_parts_beside(place, given, early, method))
 
+    def init_of_each(self, place: Place, choice: Choice) -> list[Statement] | None:
+        """`if args.model == "lstm": params = model.init(key, x, hidden)["params"]`, and so on, of a model that takes
+        something else as an example where it is of another class."""
+        sides: list[list[Statement]] = []
+        for holds in (True, False):
+            before = dict(self.env.left)
+            self.classes_where(choice.test, holds)
+            try:
+                rest = choice.no if isinstance(choice.no, Choice) and not holds else None
+                if rest is None and is_chosen(self.class_now(place)) and self.called_apart(place):
+                    raise Unsupported("MIG402", f"{place.name}: which class takes which first input is not told")
+                made = self.init_model(place) if rest is None else self.init_of_each(place, rest)
+            finally:
+                self.env.left = before
+            if made is None:
+                return None
+            sides.append(made)
+        self.ready.add(place)
+        alike = itertools.takewhile(lambda pair: pair[0].deep_equals(pair[1]), zip(*sides, strict=False))
+        shared = [one for one, _ in alike]  # what splits a key
+        return [*shared, suites.branch(self.node(choice.test), *(side[len(shared) :] for side in sides))]
+
     def simplest_example(self, place: Place) -> Example | None:
         """What a model is first called with; of one that takes what other calls give, as a target network does, or that
         nothing calls, what a model that is made by the same expression takes as it is."""
-        example = self.script.examples_of.get((place, self.script.places[place])) or self.script.examples.get(place)
+        example = self.script.examples_of.get((place, self.class_now(place)))
+        if example is None and not self.called_apart(place):
+            example = self.script.examples.get(place)
         if example is not None and example.direct:
             return example
         made = nodes.code(self.made_by(place))
@@ -404,13 +435,38 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         )
         with self.naming_parameters():  # a first state is no use of it: a caller may make that as well
             target = self.write(state)
-        made: list[Statement] = [nodes.statement("{state} = {call}", state=target, call=self.everywhere(call))]
+        first = self.where_it_is(place, self.everywhere(call))
+        made: list[Statement] = [nodes.statement("{state} = {first}", state=target, first=first)]
         there = self.script.zeroed_first | self.script.backward_first | self.trained_elsewhere()
         for model in models:
             if self.root(model) in self.script.accumulated - there:
                 kept = self.held_as(place.scope, model) if place.of_self else model  # beside the optimizer
                 made.append(self.zero_gradients(State(PARAMS, model), State(GRADS, kept)))
         return made
+
+    def is_told_after_branch(self, place: Place) -> bool:
+        """Whether an optimizer is all that a branch makes, and functions are given its state, whichever way it goes."""
+        branch = self.blocks[-1].statements[self.blocks[-1].index + 1 :]
+        given = any(State(OPT_STATE, place) in facts.states for facts in self.script.functions.values())
+        alone = all(isinstance(suites.alone(one), cst.Assign) for one in branch)
+        inside = len(self.conditions_of(place)) == len(self.conditions) > 0
+        return inside and given and alone and not self.loops
+
+    def conditions_of(self, place: Place) -> list[Expr]:
+        """The tests around the only line that makes an optimizer, where they say the same from then on."""
+        around = self.made_under.get(place, [])
+        told = len(around) == 1 and all(self.says_the_same(one, place) for one in around[0])
+        return around[0] if told else []
+
+    def where_it_is(self, place: Place, first: Expr) -> Expr:
+        """The first state of an optimizer; None where the branch that alone makes one is not taken."""
+        left = self.conditions_of(place)[len(self.conditions) :]
+        if not left:
+            return first
+        test = functools.reduce(
+            lambda one, other: nodes.expression("{one} and {other}", one=one, other=other), map(self.node, left)
+        )
+        return nodes.expression("{first} if {test} else None", first=first, test=test)
 
 
 def kept_statistics(script: Script, cls: str) -> Expr:

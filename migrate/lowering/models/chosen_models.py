@@ -6,7 +6,7 @@ a script does with the weights of one class alone is refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -15,9 +15,12 @@ from migrate.known.facts import FunctionFacts
 from migrate.known.kinds import Function, Items, Kind, Makers, Model, ModuleClass, Place, ProjectModule
 from migrate.known.qualified import either, is_chosen, options, spelled, spelled_options
 from migrate.known.script import INLINE
+from migrate.known.told_classes import Choice
 from migrate.lowering.scope import HOST_CONTEXTS, Scope
 from migrate.lowering.unit import Environment
 from migrate.syntax import nodes, usage
+from migrate.syntax.flags import is_flag
+from migrate.syntax.walking import every
 
 
 class ChosenModels(Scope):
@@ -43,9 +46,55 @@ class ChosenModels(Scope):
             if len(set(made)) > 1:
                 depth = len(self.conditions)
                 self.script.chosen[place] = kind.cls
+                self.note_choice(branch, place, made)
                 self.script.chosen_under[place] = min(depth, self.script.chosen_under.get(place, depth))
                 if place not in self.script.handed:
                     self.script.places[place] = kind.cls
+
+    def note_choice(self, branch: cst.If, place: Place, made: Sequence[str]) -> None:
+        """Remembers which class a branch makes on either side, where its test says the same from then on."""
+        before = self.script.choices.pop(place, None)
+        if len(made) != 2 or not self.says_the_same(branch.test, place) or self.made_again(branch, place.name):
+            return
+        yes, no = (frozenset(options(cls)) for cls in made)
+        nested = before is not None and isinstance(branch.orelse, cst.If) and before.test is branch.orelse.test
+        self.script.choices[place] = Choice(branch.test, yes, before if nested and before is not None else no)
+
+    def says_the_same(self, test: cst.BaseExpression, place: Place) -> bool:
+        """Whether a test has one answer wherever a model can be reached: what it reads is set once."""
+        if place.scope not in (self.scope, self.unit.scope) or not is_flag(test):
+            return False
+        outside = place.scope == self.unit.scope
+        names, attributes = set(usage.loads(test)), set(usage.attributes(test))
+        file = self.unit.source.module
+        taken = [one.name.value for one in every(file, cst.Param)] if outside else []
+        within = [name for one in every(file, cst.FunctionDef) for name in usage.stores(one.body)] if outside else []
+        bound = [*usage.stores(file if outside else self.own_body), *taken, *within]
+        targets = every(file, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign))
+        set_later = {one.target.attr.value for one in targets if isinstance(one.target, cst.Attribute)}
+        return all(bound.count(name) <= 1 for name in names) and not attributes & set_later
+
+    def made_again(self, branch: cst.If, name: str) -> bool:
+        """Whether a model is made under a name outside of a branch, with all its sides, as well."""
+        whole = next(one for one in every(self.own_body, cst.If) if any(each is branch for each in _sides_of(one)))
+        inside = set(every(whole, cst.Assign))
+        others = [one for one in every(self.own_body, cst.Assign) if one not in inside and name in usage.stores(one)]
+        return any(isinstance(one.value, cst.Call) and self.makes_model(self.kind_of(one.value.func)) for one in others)
+
+    def classes_where(self, test: cst.BaseExpression, holds: bool) -> None:
+        """On one side of a branch, the classes of models that its test leaves."""
+        for place, choice in self.script.choices.items():
+            if place.scope in (self.scope, self.unit.scope):
+                left = choice.left_by(test, holds)
+                self.env.left[place] = self.env.left.get(place, left) & left
+
+    def called_apart(self, place: Place) -> bool:
+        """Whether a model is only called where its class is told, and takes other arguments where it has another."""
+        chosen = self.script.chosen.get(place, "")
+        if place not in self.script.choices or (place, chosen) in self.script.examples_of:
+            return False
+        found = [self.script.examples_of.get((place, option)) for option in options(self.class_now(place))]
+        return len({one and (len(one.arguments), one.names, one.method) for one in found}) > 1
 
     def class_at(self, place: Place, kind: Model) -> str:
         """The class of the model at a place, with those that it has where other branches are taken."""
@@ -174,3 +223,10 @@ class ChosenModels(Scope):
 def joined_results(methods: Sequence[FunctionFacts]) -> Kind:
     """What a call gives of whichever of some functions."""
     return Items(tuple(facts.result for facts in methods)).joined()
+
+
+def _sides_of(branch: cst.If) -> Iterator[cst.If]:
+    """A branch, and those that are its `elif`."""
+    yield branch
+    if isinstance(branch.orelse, cst.If):
+        yield from _sides_of(branch.orelse)

@@ -12,6 +12,7 @@ from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.state import StateAccess
 from migrate.lowering.unit import ToldMode
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.flags import flag_of, is_flag
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
@@ -92,23 +93,3 @@ def _puts_back(node: cst.If) -> cst.Call | None:
 def _told(test: Expr, on: str, off: str) -> ToldMode:
     flag, positive = flag_of(test)
     return ToldMode(flag, frozenset(usage.loads(test)), *((on, off) if positive else (off, on)))
-
-
-def flag_of(test: Expr) -> tuple[str, bool]:
-    """A test as it reads without its negation, and whether it has none: `not train`, `phase != "train"`."""
-    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        flag, positive = flag_of(test.expression)
-        return flag, not positive
-    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
-        (compared,) = test.comparisons
-        if isinstance(compared.operator, cst.Equal | cst.NotEqual):
-            sides = f"{nodes.code(test.left)} == {nodes.code(compared.comparator)}"
-            return sides.replace("'", '"'), isinstance(compared.operator, cst.Equal)
-    return nodes.code(test), True
-
-
-def is_flag(test: Expr) -> bool:
-    """Whether a test says the same wherever its names stand for the same: it calls nothing, and looks nothing up."""
-    attributes = [nodes.dotted(node) or "self." for node in every(test, cst.Attribute)]
-    looked_up = any(True for _ in every(test, (cst.Call, cst.Subscript)))
-    return not looked_up and not any(path.startswith("self.") for path in attributes)

@@ -160,6 +160,7 @@ class OptimizerStatements(Closures, StateLoops, FrozenByConstructor, GroupSettin
             del self.script.optimizers[place]  # its callers have it
         else:
             self.pending.append(("optimizer", place, small))
+            self.made_under.setdefault(place, []).append(list(self.conditions))
         return made
 
     def new_scheduler(

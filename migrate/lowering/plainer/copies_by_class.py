@@ -44,6 +44,7 @@ from migrate.lowering.plainer.gradients_read import with_gradients_read
 from migrate.lowering.plainer.inherited_methods import with_inherited_methods
 from migrate.lowering.plainer.initialisers_outside import with_initialisers_inside
 from migrate.lowering.plainer.initialisers_told import with_initialisers_told
+from migrate.lowering.plainer.kept_by_size import with_nothing_kept_by_size
 from migrate.lowering.plainer.last_definitions import with_last_definitions
 from migrate.lowering.plainer.layers_named import with_weights_read_of_models
 from migrate.lowering.plainer.layers_of_stacks import with_layers_in_stacks
@@ -58,6 +59,7 @@ from migrate.lowering.plainer.names_first import with_names_first
 from migrate.lowering.plainer.names_given_again import with_names_apart
 from migrate.lowering.plainer.names_of_snippets import with_names_left
 from migrate.lowering.plainer.objects_named_outside import with_objects_as_self
+from migrate.lowering.plainer.of_transformer import with_parts_of_transformers
 from migrate.lowering.plainer.optimizer_classes import with_optimizer_classes_told
 from migrate.lowering.plainer.optimizers_outside import with_optimizers_outside
 from migrate.lowering.plainer.optional_optimizers import with_optional_optimizers_apart
@@ -70,6 +72,7 @@ from migrate.lowering.plainer.returned_beside import with_kept_returned
 from migrate.lowering.plainer.saved_by_masters import with_saved_named
 from migrate.lowering.plainer.schedules_of_transformers import with_plain_schedules
 from migrate.lowering.plainer.script_modules import with_plain_modules
+from migrate.lowering.plainer.set_in_branches import with_names_set
 from migrate.lowering.plainer.settings_nobody_gives import with_constants_of_classes
 from migrate.lowering.plainer.sizes_of_weights import with_sizes_of_weights
 from migrate.lowering.plainer.stars_of_modules import with_no_stars
@@ -151,11 +154,14 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_plain_transformers,
     with_plain_schedules,
     with_plain_modules,
+    with_parts_of_transformers,
     with_last_definitions,
     with_functions_of_torch,
     with_layers_written_out,
     with_layers_in_stacks,
     with_saved_named,
+    with_names_set,
+    with_nothing_kept_by_size,
     with_plain_factories,
     with_options_written_out,
     with_initialisers_inside,

@@ -6,11 +6,11 @@ from itertools import groupby
 
 import libcst as cst
 
-from migrate.lowering.models.told_modes import flag_of
 from migrate.lowering.scope import Scope
 from migrate.lowering.updates.region import call_of, goes_backward, method_call_of
 from migrate.lowering.updates.region_statements import CLIPPING
 from migrate.syntax import suites, usage
+from migrate.syntax.flags import flag_of
 from migrate.syntax.nodes import Expr, Statement
 
 _GRADIENTS_WHERE = "torch.set_grad_enabled"

@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from migrate.lowering.models.told_modes import flag_of, is_flag
 from migrate.lowering.statements.blocks import Block
 from migrate.lowering.updates.finding import RegionFinding
 from migrate.lowering.updates.region import goes_backward, method_call_of
 from migrate.syntax import suites, usage
+from migrate.syntax.flags import flag_of, is_flag
 from migrate.syntax.nodes import Expr, Statement
 
 

@@ -83,11 +83,13 @@ class ControlFlow(ToldModes, Precision, Loops):
         name, those, others = self.narrowed(node.test) or self.never_there(node.test) or ("", UNKNOWN, UNKNOWN)
         self.env.kinds |= {name: those} if name else {}
         self.modes_where(node.test, True)
+        self.classes_where(node.test, True)
         body = self.suite(node.body.body)
         after_body = self.env.copy()
         self.env.replace(start)
         self.env.kinds |= {name: others} if name else {}
         self.modes_where(node.test, False)
+        self.classes_where(node.test, False)
         self.conditions[-1] = cst.UnaryOperation(cst.Not(), nodes.parenthesized(node.test))
         orelse: cst.If | cst.Else | None = None
         rest: list[Statement] = []
@@ -115,6 +117,7 @@ class ControlFlow(ToldModes, Precision, Loops):
             orelse = else_.with_changes(body=suites.block_of(else_.body, rest))
         if not suites.exits(body):
             self.keep_devices(after_body)
+            self.define_what_is_there(after_body)
             modes = dict(self.env.modes)
             self.env.join(after_body)
             self.note_chosen(node, models, ways)
@@ -131,6 +134,11 @@ class ControlFlow(ToldModes, Precision, Loops):
         held = layouts.first(test) if node.test.lpar else nodes.bare(layouts.first(test))
         made = node.with_changes(test=held, body=suites.block_of(node.body, body), orelse=orelse)
         return [*settled, made]
+
+    def define_what_is_there(self, other: Environment) -> None:
+        """A name that is None on one way is, as an example, what it is on the other one."""
+        absent = [name for name, node in self.env.definitions.items() if nodes.is_literal(node, None)]
+        self.env.definitions |= {name: other.definitions[name] for name in absent if name in other.definitions}
 
     def keep_devices(self, other: Environment) -> None:
         """A device that is something else after another branch, such as a string of the settings, has a variable."""

@@ -95,12 +95,16 @@ def differing(scope: Scope) -> set[str]:
 
 
 def computed_alike(scope: Scope, name: str) -> bool:
-    """Whether a name gets the same number in each turn of the loops around: `n = k + 1`, where k stays as it is."""
+    """Whether a name gets the same number in each turn of the loops around: `n = k + 1`, where k stays as it is, or
+    `n = len(words)`, where nothing there is done to those."""
     cyclic = [one for block in scope.blocks if block.cyclic for one in block.statements]
     bound = [one.value for one in every(cst.Module(cyclic), cst.Assign) if name in usage.stores(one)]
     if len(set(map(nodes.code, bound))) != 1 or usage.stores(cyclic).count(name) != len(bound):
         return False
-    return is_reckoned(bound[0]) and not usage.calls(bound[0]) and not differing(scope) & set(usage.loads(bound[0]))
+    changed = {nodes.dotted(one.value) for each in cyclic for one in usage.methods_called(each)}
+    plain = all(_is_length(call) and nodes.dotted(call.args[0].value) not in changed for call in usage.calls(bound[0]))
+    number = is_reckoned(bound[0]) or (isinstance(bound[0], cst.Call) and _is_length(bound[0]))
+    return number and plain and not differing(scope) & set(usage.loads(bound[0]))
 
 
 def tests_of_numbers(scope: Scope, statement: cst.CSTNode, earlier: Sequence[cst.CSTNode]) -> dict[str, Expr]:
@@ -148,6 +152,10 @@ def is_reckoned(node: cst.CSTNode | None) -> bool:
     if isinstance(node, cst.IfExp):
         return is_reckoned(node.body) and is_reckoned(node.orelse)
     return isinstance(node, cst.BaseNumber) or (isinstance(node, cst.Call) and _takes_numbers(node))
+
+
+def _is_length(call: cst.Call) -> bool:
+    return nodes.dotted(call.func) == "len" and len(call.args) == 1 and nodes.dotted(call.args[0].value) is not None
 
 
 def _takes_numbers(call: cst.Call) -> bool:

@@ -24,7 +24,7 @@ def Lion(lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0):
             beta1, beta2 = betas
             update = exp_avg * beta1 + grad * (1 - beta1)
             update = jnp.sign(update)
-            p = p + (-lr) * update
+            p = p - lr * update
             exp_avg = exp_avg * beta2
             exp_avg = exp_avg + (1 - beta2) * grad
             return p, exp_avg
@@ -80,7 +80,7 @@ def AdamW(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=Fals
             else:
                 denom = (jnp.sqrt(exp_avg_sq) / jnp.sqrt(bias_correction2)) + eps
             step_size = lr / bias_correction1
-            p = p + (-step_size) * exp_avg / denom
+            p = p - step_size * exp_avg / denom
             return p, exp_avg, exp_avg_sq, max_exp_avg_sq
 
         stepped = jax.tree.map(update_param, params, grads, state.exp_avg, state.exp_avg_sq, state.max_exp_avg_sq)

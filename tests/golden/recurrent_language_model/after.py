@@ -359,7 +359,7 @@ def train(params, grads, key):
         loss = metrics["loss"]
         hidden = metrics["hidden"]
         grads, _ = clip_grad_norm(grads, args.clip)
-        params = jax.tree.map(lambda p, grad: p + (-lr) * grad, params, grads)
+        params = jax.tree.map(lambda p, grad: p - lr * grad, params, grads)
         print(f"{batch} {loss.item():.4f}")
     return params, grads
 
