@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import libcst as cst
 
@@ -102,7 +102,8 @@ def emit(source: SourceFile, lowered: Lowered) -> str:
     inserted = {id(statement) for helper in lowered.helpers for statement in helper.code} | set(map(id, snippets))
     own = {one.name.value for one in source.module.body if isinstance(one, cst.FunctionDef)}
     inserted |= {id(one) for one in body if isinstance(one, cst.FunctionDef) and one.name.value not in own}
-    module = source.module.with_changes(body=_spaced(body, inserted))
+    below = set(map(id, _added_below(body, set(map(id, source.module.body)))))
+    module = source.module.with_changes(body=_spaced(body, inserted, below))
     written = map(snippet_files.text, snippet_files.with_needs(tuple(files.values())))
     return folded(parenthesised(module).code, source, written)
 
@@ -292,12 +293,20 @@ class _ImportsInside(cst.CSTTransformer):
         return left if isinstance(left, cst.SimpleStatementLine) else cst.RemoveFromParent()
 
 
-def _spaced(body: list[Statement], inserted: set[int]) -> list[Statement]:
-    """Two blank lines around the definitions that were put in at the top level."""
+def _added_below(body: list[Statement], written: set[int]) -> Iterator[Statement]:
+    """The lines right below definitions that were put there: those that make weights."""
+    for one, following in itertools.pairwise(body):
+        added = id(following) not in written and isinstance(following, cst.SimpleStatementLine)
+        if added and isinstance(one, cst.FunctionDef | cst.ClassDef) and not following.leading_lines:
+            yield following
+
+
+def _spaced(body: list[Statement], inserted: set[int], below: set[int]) -> list[Statement]:
+    """Two blank lines around the definitions that were put in at the top level, and before lines below a definition."""
     made: list[Statement] = []
     for number, statement in enumerate(body):
         previous = body[number - 1] if number else None
-        beside = id(statement) in inserted or id(previous) in inserted
+        beside = id(statement) in inserted | below or id(previous) in inserted
         lines = list(itertools.dropwhile(lambda line: line.comment is None, statement.leading_lines))
         if previous is not None and beside and len(statement.leading_lines) - len(lines) < 2:
             statement = statement.with_changes(leading_lines=[_BLANK, _BLANK, *lines])

@@ -321,6 +321,8 @@ def repackage_hidden(h):
 def get_batch(source, i):
     length = min(args.bptt, len(source) - 1 - i)
     return source[i : i + length], source[i + 1 : i + 1 + length].reshape(-1)
+
+
 key, subkey = jax.random.split(key)
 params = model.init(subkey, get_batch(train_data, 0)[0], repackage_hidden(model.init_hidden(4)))["params"]
 grads = jax.tree.map(jnp.zeros_like, params)
