@@ -14,6 +14,7 @@ from migrate.files.search_paths import added_folders
 
 _MARKERS = (".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg")  # of the top folder of a project
 _ABOVE = 2  # how many folders above a file are searched where nothing marks the top of its project
+_FAR_ABOVE = 8  # and where something does
 SUFFIX = ".py"
 # Packages of which the rewriter knows what their parts mean, or that have nothing to do with torch.
 KNOWN = frozenset(
@@ -137,12 +138,12 @@ def package_of(file: Path, root: Path) -> str:
 
 
 def _above(folder: Path) -> Iterator[Path]:
-    for _ in range(_ABOVE):
-        if any((folder / marker).exists() for marker in _MARKERS) or folder.parent == folder:
-            return
-        folder = folder.parent
-        yield folder
-        yield folder / "src"
+    """The folders above one, and their `src`, up to the top folder of its project."""
+    around = [folder, *folder.parents][: _FAR_ABOVE + 1]
+    top = next((n for n, one in enumerate(around) if any((one / marker).exists() for marker in _MARKERS)), _ABOVE)
+    for each in around[1 : top + 1]:
+        yield each
+        yield each / "src"
 
 
 def _reaches(base: Path, parts: list[str], names: Iterable[str]) -> bool:

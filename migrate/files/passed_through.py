@@ -22,7 +22,10 @@ PACKAGE = "__init__.py"
 _BY_NAME = re.compile(r"\b(importlib|__import__|__subclasses__|__init_subclass__|metaclass|pkgutil|globals\(\)|exec\()")
 
 # Calls that only make a value.
-_MAKING = frozenset({"TypeVar", "namedtuple", "NamedTuple", "partial", "getLogger", "compile", "frozenset", "field"})
+_MAKING = frozenset(
+    {"TypeVar", "namedtuple", "NamedTuple", "partial", "getLogger", "compile", "field"}
+    | {"dict", "list", "tuple", "set", "frozenset"}
+)
 
 Reached = Mapping[Path, Mapping[Written, Mapping[str, Path]]]  # file -> its imports -> modules as written -> files
 
@@ -69,9 +72,10 @@ class _Used:
         """One import that a program needs: the files that it leads to, and what it takes from the last of them."""
         found = self.reached[path].get(written, {})
         self.files |= set(found.values())
+        renamed = isinstance(node, ast.Import) and any(one.asname and one.name == written.module for one in node.names)
         for text, file in found.items():
-            if isinstance(node, ast.Import):  # `import a.b` gives all of `a`, `import a.b as c` all of `a.b`
-                self.taken.setdefault(file, set()).add("*")
+            if isinstance(node, ast.Import):  # `import a.b` gives all of `a`, `import a.b as c` all of `a.b` alone
+                self.taken.setdefault(file, set()).update({"*"} if not renamed or text == written.text else ())
             elif text == written.text:
                 self.taken.setdefault(file, set()).update(written.names)
             elif text.removeprefix(written.text).removeprefix(".") in written.names:  # a module of the package

@@ -372,6 +372,10 @@ class Parts:
         """The names of whose memory a call may give something back."""
         raise NotImplementedError
 
+    def own_module(self, func: Expr) -> Kind:
+        """What an attribute of this module is, `self.block`, or a plain name."""
+        raise NotImplementedError
+
     def is_held(self, target: cst.CSTNode) -> bool:
         """Whether an attribute of a module is a variable by now."""
         raise NotImplementedError

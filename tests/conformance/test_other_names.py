@@ -103,3 +103,82 @@ def test_what_nothing_else_sees_is_changed(name: str) -> None:
 def test_what_another_name_sees_is_refused(name: str) -> None:
     found = rewritten.fresh(REFUSED[name]).report.diagnostics
     assert "MIG303" in {one.code for one in found}
+
+
+IN_A_MODULE = """import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.drop, self.flat = nn.Dropout(0.0), nn.Identity()
+        self.scale = nn.Parameter(torch.tensor([[1.0], [2.0], [3.0]]))
+
+    def forward(self, x):
+        BODY
+
+
+x = torch.arange(9.0).reshape(3, 3) / 7
+model = Model()
+out = model(x)
+before = x.sum().item()
+"""
+FORWARD = {
+    "sizes are no memory": (
+        "h = x * self.scale",
+        "n, size = h.size(0), h.size()[1:]",
+        "h += torch.ones(size)",
+        "return h.sum(1) * n",
+    ),
+    "a view whose tensor nobody reads": (
+        "made = x * self.scale",
+        "h = made.transpose(0, 1)",
+        "if n := len(x):",
+        "    h += x[:1] * n",
+        "return self.drop(h).tril()",
+    ),
+    "a part and the whole, read before": (
+        "made = torch.tanh(x)",
+        "total = made.sum()",
+        "row = made[0]",
+        "row *= 3",
+        "return row + total",
+    ),
+}
+SEEN = {
+    "the tensor of a view is read": ("made = x * 2", "h = made.t()", "h += 1", "return made + h"),
+    "a layer that gives back what it is given": ("h = self.flat(x)", "h += 1", "return h"),
+    "an argument": ("h = x.t()", "h += 1", "return h"),
+    "a weight": ("h = self.scale.t()", "h += 1", "return h"),
+    "kept in a list": ("made = x * 2", "all = [made]", "h = made.t()", "h += 1", "return h + all[0]"),
+    "read in the next turn": (
+        "made = x * 2",
+        "for _ in range(2):",
+        "    h = made.t()",
+        "    h += 1",
+        "return h",
+    ),
+}
+
+
+def module(lines: tuple[str, ...]) -> str:
+    return IN_A_MODULE.replace("BODY", "\n        ".join(lines))
+
+
+@pytest.mark.parametrize("lines", FORWARD.values(), ids=FORWARD)
+def test_in_a_forward_pass(lines: tuple[str, ...]) -> None:
+    theirs, ours = rewritten.both(module(lines))
+    np.testing.assert_allclose(ours["out"], theirs["out"].detach(), rtol=1e-6)
+    assert ours["before"] == pytest.approx(theirs["before"])
+
+
+@pytest.mark.parametrize("lines", SEEN.values(), ids=SEEN)
+def test_what_somebody_sees_in_a_forward_pass_is_refused_or_torchs(lines: tuple[str, ...]) -> None:
+    made = rewritten.conversion(module(lines))
+    if made.report.exit_code == 0:
+        theirs, ours = rewritten.executed(module(lines)), rewritten.executed(made.text)
+        np.testing.assert_allclose(ours["out"], theirs["out"].detach(), rtol=1e-6)
+        assert ours["before"] == pytest.approx(theirs["before"])
+    else:
+        assert {found.code for found in made.report.diagnostics} & {"MIG303"}

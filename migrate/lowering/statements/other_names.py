@@ -7,7 +7,7 @@ from functools import partial
 
 import libcst as cst
 
-from migrate.known.kinds import Function, Host, Kind, Model, Number, Plain, Scaler, Tensor
+from migrate.known.kinds import Function, Host, Kind, Model, Module, Number, Plain, Scaler, Tensor
 from migrate.lowering.scope import Scope
 from migrate.lowering.statements.blocks import first_later
 from migrate.rules.rule import RULES
@@ -52,6 +52,8 @@ def may_be_seen(value: Expr) -> bool:
     """Whether a value is, in torch, the memory of something that has a name already."""
     if isinstance(value, cst.Name | cst.Attribute | cst.Subscript):
         whole = value.value if isinstance(value, cst.Subscript) else value
+        if isinstance(whole, cst.Call) and isinstance(whole.func, cst.Attribute) and whole.func.attr.value == "size":
+            return False  # a number
         return not isinstance(whole, cst.Attribute) or whole.attr.value not in TOLD
     if isinstance(value, cst.List | cst.Tuple | cst.Dict):
         return any(may_be_seen(element.value) for element in value.elements)
@@ -126,7 +128,7 @@ def nothing_sees(scope: Scope, name: str) -> bool:
     nothing else keeps it."""
     body = scope.own_body
     goes_on = any(not usage.only_fails(one) for one in every(body, cst.Try))  # after some of a block
-    if goes_on or scope.context in ("forward", "setup") or any(every(body, cst.Global)):
+    if goes_on or scope.context == "setup" or any(every(body, cst.Global)):
         return False
     others = _names(scope, body, name) if name in scope.reads else None  # not in the head of a block
     if others is None or (others - {name}) & set(scope.reads):
@@ -222,6 +224,7 @@ def _only_reads(scope: Scope, call: cst.Call) -> bool:
     return (
         known
         or isinstance(kind, Tensor | Model | Scaler)
+        or isinstance(scope.own_module(call.func), Module)
         or (isinstance(call.func, cst.Attribute) and _is_of_model(scope, call.func.value))
         or (own is not None and _only_computes(scope, own.node))
     )
