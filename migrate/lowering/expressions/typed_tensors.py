@@ -67,6 +67,9 @@ class TypedTensors(Arguments):
         several arguments as sizes only."""
         dtype = TENSOR_TYPES[tensor_type(name)]
         kind = Tensor(_family(dtype))
+        node = node.with_changes(
+            args=[arg for arg in node.args if arg.keyword is None or arg.keyword.value != "device"]
+        )
         values = [self.expr(arg.value) for arg in node.args]
         for value in values:
             self.use(node, value)

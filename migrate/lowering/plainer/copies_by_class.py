@@ -47,6 +47,7 @@ from migrate.lowering.plainer.initialisers_told import with_initialisers_told
 from migrate.lowering.plainer.kept_by_size import with_nothing_kept_by_size
 from migrate.lowering.plainer.last_definitions import with_last_definitions
 from migrate.lowering.plainer.layers_named import with_weights_read_of_models
+from migrate.lowering.plainer.layers_of_rows import with_layers_in_rows
 from migrate.lowering.plainer.layers_of_stacks import with_layers_in_stacks
 from migrate.lowering.plainer.layers_written_out import with_layers_written_out
 from migrate.lowering.plainer.lists_named_outside import with_lists_named
@@ -159,6 +160,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_functions_of_torch,
     with_layers_written_out,
     with_layers_in_stacks,
+    with_layers_in_rows,
     with_saved_named,
     with_names_set,
     with_nothing_kept_by_size,
