@@ -54,9 +54,11 @@ def torch_model(recording: Recording, weights: ModelWeights, ordinal: int, taken
     """The torch model whose weights the ordinal-th rewritten model of a class gets. taken: those that others have got.
 
     By class name; where torch has no such class (a bare nn.Sequential), the only one whose state dict fits, or of
-    several of one torch class the next in the order of construction.
+    several of one torch class the next in the order of construction. Of several bare ones those that fit are meant.
     """
     same = instances(recording, weights.name)
+    if len(same) > 1:
+        same = [name for name in same if _fits(tensors_of(recording.initial, name), weights)] or same
     if ordinal < len(same):
         return same[ordinal]
     if same:

@@ -104,6 +104,7 @@ class Scope(Parts):
         self.made_under: dict[Place, list[list[Expr]]] = {}  # optimizers -> the tests around each line that makes one
         self.pending_place = NOWHERE  # the target of the assignment being lowered
         self.pending_cycle: Expr | None = None  # the schedule of the momentum that goes with a new scheduler
+        self.prepared: list[Statement] = []  # host statements of the region at hand that run before its step
         self.pending_clip: Clip | None = None  # what the next optimizer step does first
         self.pending_norm: Expr | None = None  # the target of the norm that it clips
         self.cleared_by_step: frozenset[Place] = frozenset()  # models whose gradients the last step has cleared

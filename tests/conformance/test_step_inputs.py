@@ -523,3 +523,26 @@ def test_sizes_of_arrays_are_no_values_of_numbers() -> None:
     assert "static_argnames" not in made.text
     theirs, ours = rewritten.both(SIZED)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
+
+
+FED_BACK = """
+
+net = Net(argparse.Namespace(width=3, scale=0.5))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+for step in range(4):
+    optimizer.zero_grad()
+    loss = 0
+    given = torch.full((1, 3), 1.0 + step)
+    for row in x:
+        loss = loss + F.mse_loss(net(given), row[None])
+        given = row[None] * 2
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+"""
+
+
+def test_what_the_first_turn_of_a_loss_is_given(float64: None) -> None:
+    """It is made within the lines of the step, by none of its weights, and bound again by the turns of the loss."""
+    theirs, ours = rewritten.both(HEAD + FED_BACK)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=FLOAT32)

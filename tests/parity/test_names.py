@@ -70,6 +70,16 @@ def test_a_model_without_a_class_of_its_own_is_found_by_its_state_dict() -> None
         names.torch_model(_recording("Sequential", "Linear"), ONE, 0)
 
 
+def test_of_several_without_a_class_those_that_fit_are_meant() -> None:
+    recording = Recording(
+        models=["Sequential", "Sequential#1", "Sequential#2"],
+        initial={"Sequential|0.w": np.zeros(2), "Sequential#1|w": np.ones(2), "Sequential#2|w": np.ones(2)},
+    )
+    row = ModelWeights("Sequential", ONE.leaves)
+    assert [names.torch_model(recording, row, n) for n in range(2)] == ["Sequential#1", "Sequential#2"]
+    assert names.torch_model(recording, ModelWeights("Sequential", (Leaf("params/v", "v"),)), 1) == "Sequential#1"
+
+
 def test_a_class_that_the_manifest_lacks() -> None:
     with pytest.raises(ParityError, match="does not describe the model Other"):
         names.model_weights(Manifest("train.py", "linen", (ONE,)), "Other")

@@ -207,7 +207,8 @@ class LossFunctions(Models):
     def carried_in(self, body: Sequence[cst.CSTNode], name: str) -> bool:
         """Whether statements may need the value that a name had before them. What nothing binds until then is bound in
         the first turn of a loop, or not at all, as in torch."""
-        return usage.reads_first(body, name) and self.available_name(name, before=True)
+        bound = usage.first_access(self.prepared, name) == "store" or self.available_name(name, before=True)
+        return usage.reads_first(body, name) and bound
 
     def loss_and_gradient(
         self, traced: TracedLoss, loss_name: str, extra: Sequence[str], grads: str, first: bool

@@ -47,6 +47,7 @@ class StepFunctions(StepInputs, Clipping, MissingGradients):
         made: list[Statement] = []
         for statement in region.before:
             made += self.guarded(statement)
+        self.prepared = region.before
         losses = self.traced_losses(region)
         made += self.drawn_before(region, [draw for traced in losses for draw in traced.tracing.draws])
         kinds = [self.kind_of(optimizer) for optimizer in region.optimizers]
