@@ -25,6 +25,7 @@ from migrate.lowering.plainer.apex_as_torch import with_apex_as_torch
 from migrate.lowering.plainer.arguments_kept import with_arguments_kept
 from migrate.lowering.plainer.asked_by_callers import with_asked_by_callers
 from migrate.lowering.plainer.attributes_handed_on import with_attributes_handed_on
+from migrate.lowering.plainer.attributes_of_models import with_attributes_apart
 from migrate.lowering.plainer.averages_by_name import with_averages_assigned
 from migrate.lowering.plainer.bare_forms import with_bare_forms
 from migrate.lowering.plainer.bases_elsewhere import with_names_of_bases
@@ -228,7 +229,8 @@ def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> lis
     made = made or with_gradients_read(inputs, lowered) or with_kept_returned(inputs, lowered)
     made = made or with_told_by_callers(inputs, lowered) or with_asked_by_callers(inputs, lowered)
     made = made or with_weights_read_of_models(inputs, lowered)
-    made = made or with_lists_apart(inputs, lowered) or with_sums_as_lists(inputs, lowered)
+    made = made or with_lists_apart(inputs, lowered) or with_attributes_apart(inputs, lowered)
+    made = made or with_sums_as_lists(inputs, lowered)
     return made or with_inputs_kept(inputs, lowered) or with_attributes_handed_on(inputs, lowered)
 
 
