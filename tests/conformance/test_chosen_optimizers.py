@@ -47,6 +47,10 @@ WITH_A_SCHEDULER = """def build(net, rate):
 FORMS = {
     "an attribute of torch.optim": SETTINGS + "optimizer = getattr(optim, args.optim)(model.parameters(), lr=args.lr)\n"
     "scheduler = optim.lr_scheduler.StepLR(optimizer, 3)\n" + STEPPED,
+    "an entry of the module": SETTINGS
+    + "optimizer = torch.optim.__dict__[args.optim](params=model.parameters(), lr=args.lr)\n"
+    + LOOP,
+    "an entry by vars": SETTINGS + "optimizer = vars(optim)[args.optim](model.parameters(), lr=args.lr)\n" + LOOP,
     "an attribute that is written out": "optimizer = getattr(torch.optim, 'RMSprop')(model.parameters(), 0.1)\n" + LOOP,
     "a class under a name": "cls = optim.Adam\noptimizer = cls(model.parameters(), lr=0.1)\n" + LOOP,
     "one of two": SETTINGS + "cls = optim.SGD if args.optim == 'sgd' else optim.AdamW\n"

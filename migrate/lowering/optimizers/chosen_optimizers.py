@@ -63,7 +63,7 @@ class ChosenOptimizers(Optimizers, Binding):
         if isinstance(func, cst.Call) and nodes.dotted(func.func) == "getattr" and len(func.args) == 2:
             return self._attribute(func.args[0].value, func.args[1].value)
         if isinstance(func, cst.Subscript):
-            return self._entry(func)
+            return self._of_all(func) or self._entry(func)
         name = self.torch_name(func)
         return Choice({name: name}) if name in OPTIMIZERS else None
 
@@ -76,6 +76,16 @@ class ChosenOptimizers(Optimizers, Binding):
             return Choice({torch: torch}) if torch in OPTIMIZERS else None
         by_steps = {torch.rpartition(".")[2]: torch for torch, entry in OPTIMIZERS.items() if not entry.evaluates}
         return Choice(by_steps, asked=name)
+
+    def _of_all(self, func: cst.Subscript) -> Choice | None:
+        """`optim.__dict__[name]` and `vars(optim)[name]`; None of other subscripts."""
+        index = func.slice[0].slice if len(func.slice) == 1 else None
+        owner = (
+            func.value.value if isinstance(func.value, cst.Attribute) and func.value.attr.value == "__dict__" else None
+        )
+        if isinstance(func.value, cst.Call) and nodes.dotted(func.value.func) == "vars" and len(func.value.args) == 1:
+            owner = func.value.args[0].value
+        return self._attribute(owner, index.value) if owner is not None and isinstance(index, cst.Index) else None
 
     def _entry(self, func: cst.Subscript) -> Choice | None:
         kind = self.kind_of(func.value) if isinstance(func.value, cst.Name) else None
