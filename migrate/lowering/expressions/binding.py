@@ -253,6 +253,9 @@ class Binding(Scalars, MaskedSelections):
     def define_loop(self, target: cst.CSTNode, source: Expr) -> None:
         """What the loop variable is in the first turn."""
         source = self.gone_through(source)
+        named = self.env.definitions.get(source.value) if isinstance(source, cst.Name) else None
+        if isinstance(named, cst.Call) and self.shows_progress(named.func):  # `loop = tqdm(enumerate(loader))`
+            source = self.gone_through(named)
         if isinstance(source, cst.Call) and isinstance(source.func, cst.Name) and source.args:
             name, first = source.func.value, source.args[0].value
             if name == "enumerate" and isinstance(target, cst.Tuple) and len(target.elements) == 2:
