@@ -113,8 +113,8 @@ class Script(ByRound):
     # class, weight -> the model of which a script fills that first, and the call without the weight
     weights_filled: dict[tuple[str, str], tuple[Place, str]] = field(default_factory=dict, metadata=IN_ONE_ROUND)
     saved_whole: dict[str, set[str]] = field(default_factory=dict)  # classes of models saved as they are -> their modes
-    # files, as they are written, that such models go to -> class
-    whole_files: dict[str, str] = field(default_factory=dict)
+    # files, as they are written, that such models go to
+    whole_files: dict[str, Model] = field(default_factory=dict)
     # what the dicts hold that it saves, in order; optimizer -> what makes it, one or another
     saved: dict[tuple[SavedEntry, ...], None] = field(default_factory=dict, metadata=IN_ONE_ROUND)
     # of these dicts: key -> "list" or "tuple", where it saves such a thing; "" where it saves others under it as well

@@ -36,6 +36,12 @@ def test_under_a_name_of_its_own() -> None:
     assert 'loaded_params = serialization.from_bytes(loaded_params, Path("net.pt").read_bytes())\n' in made.text
 
 
+def test_of_two_models_the_one_that_was_saved_is_meant() -> None:
+    made = convert(parse("x.py", CLASS + "first = Net()\nprint(first(torch.zeros(1, 3)))\n" + SAVED + READ))
+    assert not made.report.diagnostics
+    assert "loaded_params = jax.tree.map(jnp.copy, model_params)\n" in made.text
+
+
 def test_a_model_that_is_only_read_is_refused() -> None:
     made = convert(parse("x.py", CLASS + READ))
     told = [(found.code, found.line, found.message) for found in made.report.diagnostics]

@@ -30,7 +30,7 @@ class Checkpoints(StateDicts):
             raise Unsupported("MIG302", f"{nodes.code(node)}: its arguments cannot be followed")
         what, where = self.expr(node.args[0].value), self.expr(node.args[1].value)
         if isinstance(what.kind, Model):
-            self.script.whole_files[nodes.code(node.args[1].value)] = what.kind.cls
+            self.script.whole_files[nodes.code(node.args[1].value)] = what.kind
         for part in (what.kind, *kinds_in(what.kind)):
             self.script.saved_under |= (
                 {"torch"} if _by_name(part) else {"flax"} if isinstance(part, StateDict) else set()
@@ -73,10 +73,12 @@ class Checkpoints(StateDicts):
         return made
 
     def loaded_anew(self, target: cst.Name, value: cst.Call) -> list[Statement] | None:
-        """The same with a name of its own, of a file that the script saves a model to, as it is written there. Where
-        there is one model of its class, a copy of that takes the weights."""
-        cls = self.script.whole_files.get(nodes.code(value.args[0].value)) if value.args else None
-        models = [name for name, kind in self.env.kinds.items() if isinstance(kind, Model) and kind.cls == cls]
+        """The same with a name of its own, of a file that the script saves a model to, as it is written there. A copy
+        of that model takes the weights, or of the one model of its class that is known here."""
+        saved = self.script.whole_files.get(nodes.code(value.args[0].value)) if value.args else None
+        here = {name: kind for name, kind in self.env.kinds.items() if isinstance(kind, Model)}
+        models = [name for name, kind in here.items() if kind == saved]
+        models = models or [name for name, kind in here.items() if saved is not None and kind.cls == saved.cls]
         if len(models) != 1:
             return None
         copied = nodes.statement(f"{target.value} = copy.deepcopy({models[0]})")
