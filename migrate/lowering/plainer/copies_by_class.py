@@ -63,6 +63,7 @@ from migrate.lowering.plainer.names_of_snippets import with_names_left
 from migrate.lowering.plainer.objects_named_outside import with_objects_as_self
 from migrate.lowering.plainer.of_transformer import with_parts_of_transformers
 from migrate.lowering.plainer.optimizer_classes import with_optimizer_classes_told
+from migrate.lowering.plainer.optimizers_first import with_optimizers_first
 from migrate.lowering.plainer.optimizers_outside import with_optimizers_outside
 from migrate.lowering.plainer.optional_optimizers import with_optional_optimizers_apart
 from migrate.lowering.plainer.options_of_dicts import with_options_written_out
@@ -162,6 +163,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_layers_written_out,
     with_layers_in_stacks,
     with_layers_in_rows,
+    with_optimizers_first,
     with_saved_named,
     with_names_set,
     with_nothing_kept_by_size,

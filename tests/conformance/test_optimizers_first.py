@@ -1,0 +1,60 @@
+"""Optimizers that are made between a forward pass and `backward()`: the step is torch's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.conformance import rewritten
+
+TEXT = """import torch
+import torch.nn as nn
+import torch.optim as optim
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 1)
+        nn.init.constant_(self.fc.weight, 0.5)
+        nn.init.constant_(self.fc.bias, 0.5)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+x = torch.linspace(-1, 2, 24).reshape(6, 4).cos()
+rate = 0.1
+model = Net()
+criterion = nn.MSELoss()
+prediction = model(x)
+print(prediction.shape)
+loss = criterion(prediction, torch.ones(6, 1))
+# the optimizer
+optimizer = optim.SGD(model.parameters(), lr=rate)
+optimizer.zero_grad()
+loss.backward()
+optimizer.step()
+losses = [loss.item(), criterion(model(x), torch.ones(6, 1)).item()]
+"""
+
+
+def test_the_step_is_torchs() -> None:
+    theirs, ours = rewritten.both(TEXT)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)  # float32, a step of SGD
+    made = rewritten.clean(TEXT).text
+    assert made.index("# the optimizer") < made.index("train_step(params") and theirs["losses"][1] < theirs["losses"][0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("print(prediction.shape)", "for p in model.parameters():\n    p.requires_grad = False"),
+        ("print(prediction.shape)", "rate = prediction.sum().item()"),
+    ],
+)
+def test_what_the_optimizer_may_see_stays_before_it(old: str, new: str) -> None:
+    assert old in TEXT
+    told = [found.message for found in rewritten.conversion(TEXT.replace(old, new)).report.diagnostics]
+    said = "optimizer is made after the forward pass, and clears gradients before backward(): make it first"
+    assert said in told
