@@ -31,6 +31,7 @@ from migrate.lowering.plainer.bare_forms import with_bare_forms
 from migrate.lowering.plainer.bases_elsewhere import with_names_of_bases
 from migrate.lowering.plainer.checkpoint_folders import with_checkpoint_folders
 from migrate.lowering.plainer.computed_again import with_inputs_kept, with_reasons
+from migrate.lowering.plainer.constructors_whole import with_constructors_whole
 from migrate.lowering.plainer.copied_input import Anew, Placing
 from migrate.lowering.plainer.copies_of_torch import with_functions_of_torch
 from migrate.lowering.plainer.eval_where_made import with_eval_where_made
@@ -182,6 +183,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_lists_named,
     with_objects_as_self,
     with_arguments_kept,
+    with_constructors_whole,
     with_trainers_apart,
     with_optimizers_outside,
     with_constants_of_classes,

@@ -73,10 +73,12 @@ class PlainTerms(
             path = nodes.dotted(receiver.value) if receiver is not None else None
             if receiver is None or path is None or "." not in path:
                 continue
-            name = path.rpartition(".")[2]
             first = next((i for i in range(block.index, number) if _binds(block.statements[i], path)), None)
-            if first is None or name in self.unit.taken:
+            if first is None:
                 continue
+            here = {*usage.loads(self.own_body), *usage.stores(self.own_body)}
+            taken = self.unit.taken if self.facts is None else here
+            name = usage.unused_name(path.rpartition(".")[2], taken)
             for position in range(first, number + 1):
                 statement = block.statements[position]
                 if statement not in self.unit.plain:
