@@ -1,4 +1,4 @@
-"""Modules that train themselves and make their parts, and their optimizer, in a method of the constructor: four steps."""
+"""Modules that train themselves and make their parts in a method of the constructor: four steps in both frameworks."""
 
 from __future__ import annotations
 

@@ -88,6 +88,8 @@ from migrate.syntax.nodes import Expr
 _NUMBERS = (cst.Integer, cst.Float, cst.Imaginary)
 
 # The names of the parts of what torch functions return.
+_DIGITS = frozenset(f"torchvision.datasets.{name}MNIST" for name in ("", "Fashion", "K", "E", "Q"))
+_OF_DIGITS = frozenset({"data", "targets", "train_data", "train_labels", "test_data", "test_labels"})
 _STILL_TENSORS = ("data", "T", "mT", "H", "real", "imag")
 _PAIRS = ("sort", "topk", "max", "min", "kthvalue", "mode", "median", "cummax", "cummin")
 _FIELDS = {
@@ -201,6 +203,13 @@ class Expressions(
             node = nodes.expression(f"torch.{tensor_type(name)}")
         return Value(node, TorchName(name))
 
+    def is_of_digits(self, node: cst.Attribute) -> bool:
+        """Whether an attribute of a data set of torchvision's is a tensor, as those of MNIST and its like are:
+        `mnist_test.test_labels`. Others hold arrays of numpy's there, and lists."""
+        made = self.env.definitions.get(node.value.value) if isinstance(node.value, cst.Name) else None
+        name = self.torch_name(made.func) if isinstance(made, cst.Call) else None
+        return node.attr.value in _OF_DIGITS and name in _DIGITS
+
     def expr_Attribute(self, node: cst.Attribute) -> Value:
         borrowed = borrowed_value(self, node)
         if borrowed is not None:
@@ -280,7 +289,8 @@ class Expressions(
             tensor = base.kind.what == "tensor"
             kind: Kind = Number() if tensor and attribute in ("shape", "ndim", "dtype") else Host("data")
             part = is_batch(base.kind) and is_field(attribute)
-            if part or (tensor and attribute in _STILL_TENSORS) or (attribute in _FIELDS and _gives_pair(node)):
+            still = (tensor and attribute in _STILL_TENSORS) or self.is_of_digits(node)
+            if part or still or (attribute in _FIELDS and _gives_pair(node)):
                 kind = Host("tensor", base.kind.origins)
             return Value(node.with_changes(value=base.node), kind)
         if isinstance(base.kind, ModuleClass | Makers):

@@ -38,6 +38,7 @@ from migrate.lowering.expressions.typed_tensors import TENSOR_TYPES, tensor_type
 from migrate.lowering.expressions.wide_numbers import narrow
 from migrate.lowering.modules.given_lists import GivenLists, type_compared
 from migrate.lowering.modules.settings_given import never_taken
+from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.branches import Branches
 from migrate.lowering.unit import stays
 from migrate.lowering.weights.weight_trees import of_leaves
@@ -66,7 +67,7 @@ class Operators(GivenLists, Branches):
         hosts = [value for value in (left, right) if isinstance(value.kind, Host)]
         if hosts:
             if any(isinstance(value.kind, Tensor) for value in (left, right)):
-                left, right = self.as_array(left), self.as_array(right)
+                left, right = self.beside_array(left), self.beside_array(right)
             else:
                 return Value(node.with_changes(left=left.node, right=right.node), Host("tensor"))
         if isinstance(node.operator, cst.MatrixMultiply):
@@ -143,7 +144,7 @@ class Operators(GivenLists, Branches):
         if any(value.kind == WEIGHT_NAME for value in values) and not by_weight:
             raise Unsupported("MIG302", f"`{nodes.code(node)}`, a test of the name of a weight, which is Flax's in JAX")
         if any(isinstance(value.kind, Tensor) for value in values):
-            values = [self.as_array(value) for value in values]
+            values = [self.beside_array(value) for value in values]
         identity = any(isinstance(target.operator, _COMPARISONS_OF_IDENTITY) for target in node.comparisons)
         kind: Kind = Number()
         if not identity:
@@ -164,6 +165,14 @@ class Operators(GivenLists, Branches):
             for target, value in zip(node.comparisons, values[1:], strict=True)
         ]
         return Value(node.with_changes(left=_operand(node.left, layouts.first(values[0])), comparisons=targets), kind)
+
+    def beside_array(self, value: Value) -> Value:
+        """An operand of one of JAX's: what the data loading holds may be a tensor of torch's, with which those are
+        neither reckoned nor compared."""
+        held = isinstance(value.kind, Host) and value.kind.what == "data"
+        if held and self.context in HOST_CONTEXTS and self.region is None:
+            return Value(self.taken_in(value.node), Tensor())
+        return self.as_array(value)
 
     def narrow_operands(self, values: Sequence[Value]) -> list[Value]:
         """Operands, with whole numbers that JAX has no bits for as floats beside floats."""
