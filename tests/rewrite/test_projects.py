@@ -452,6 +452,25 @@ def test_the_examples_of_a_known_package_use_it_as_others_do(tmp_path: Path) -> 
     assert [member.place for member in project.members] == ["first.py"]
 
 
+@pytest.mark.parametrize(("marker", "found"), [("setup.py", True), ("notes.txt", False)])
+def test_a_project_reaches_up_to_its_top_folder(marker: str, found: bool, tmp_path: Path) -> None:
+    """As deep as that is below; where nothing marks it, two folders up."""
+    script = "import lib.algos.core as core\n\nmodel = core.Net()\n"
+    files = {f"top/{marker}": "", "top/lib/__init__.py": "", "top/lib/algos/core.py": MODEL}
+    write(tmp_path, {**files, "top/lib/algos/deep/er/train.py": script})
+    project = read_project([tmp_path / "top/lib/algos/deep/er/train.py"])
+    assert ("lib/algos/core.py" in [member.place for member in project.members]) is found
+
+
+def test_a_package_that_an_import_with_a_name_leads_through_is_not_used(tmp_path: Path) -> None:
+    packed = "from lib.other import Other\n"
+    other = "import torch\n\n\ndef make(settings=dict()):\n    return torch.jit.script(settings)\n\n\nOther = make\n"
+    files = {"lib/__init__.py": packed, "lib/other.py": other, "lib/core.py": MODEL}
+    script = "import lib.core as core\n" + USE.replace("NET", "core.Net")
+    project = read_project([write(tmp_path, {**files, "train.py": script}) / "train.py"])
+    assert sorted(member.place for member in project.members) == ["lib/__init__.py", "lib/core.py", "train.py"]
+
+
 def test_models_of_one_name_are_told_apart_by_their_files(tmp_path: Path) -> None:
     """The script's own keep their names in the manifest, whatever it imports first."""
     own = MODEL.replace("nn.Linear(3, 2)", "nn.Linear(3, 4)")
