@@ -52,6 +52,7 @@ REGISTRIES = frozenset({"torchvision.models._api.register_model", "torchvision.m
 SETTINGS = ("torch.backends.", "torch._dynamo.config.", "torch._inductor.config.")
 # Contexts that choose which kernel computes attention, for all of the same values.
 KERNELS = ("torch.nn.attention.sdpa_kernel", "torch.backends.cuda.sdp_kernel")
+CHOSEN_DEVICE = "torch.cuda.device"  # a context in which that one is the current device: JAX has no such thing
 
 _MEMORY = "(jax.local_devices()[0].memory_stats() or {})"
 

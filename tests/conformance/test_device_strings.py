@@ -53,3 +53,12 @@ def test_a_loss_on_the_cpu(loss: str) -> None:
     inline = text.replace("loss = loss_of(x, y, model, device)", "loss = F.cross_entropy(model(x), y).cpu()")
     theirs, ours = both(inline)
     assert ours["losses"] == pytest.approx(theirs["losses"], rel=1e-5)
+
+
+def test_the_current_device_is_no_context() -> None:
+    within = "with torch.cuda.device(-1):\n    train(model, optimizer, device)\n"
+    text = TEXT.replace("train(model, optimizer, device)\n", within)
+    text = text.replace("DEVICE", 'device = torch.device("cpu")').replace("LOSS", "F.cross_entropy(model(x), y)")
+    theirs, ours = both(text)
+    assert ours["losses"] == pytest.approx(theirs["losses"], rel=1e-5)
+    assert "with" not in clean(text).text

@@ -17,7 +17,7 @@ from migrate.lowering.models.told_modes import ToldModes
 from migrate.lowering.statements.loops import Loops
 from migrate.lowering.unit import Environment
 from migrate.lowering.weights.trusted_classes import TRUSTING
-from migrate.machine import KERNELS, OUT_OF_MEMORY
+from migrate.machine import CHOSEN_DEVICE, KERNELS, OUT_OF_MEMORY
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.mentions import declared
@@ -156,7 +156,7 @@ class ControlFlow(ToldModes, Precision, Loops):
             if isinstance(item.item, cst.Call) and is_grad_mode(name):
                 self.refuse_recording(item.item, name)
                 continue
-            if name in (*TRUSTING, *KERNELS):
+            if name in (*TRUSTING, *KERNELS, CHOSEN_DEVICE):
                 continue
             self.refuse_switching(item.item)
             value = self.expr(item.item)
