@@ -46,7 +46,7 @@ def _told(test: Expr, fact: Expr, holds: bool) -> bool | None:
 
 
 def _membership(test: Expr) -> tuple[str, frozenset[str]] | None:
-    """What is compared, and the texts and whole numbers of which it is one where a test holds; None for others."""
+    """What is compared, and the texts of which it is one where a test holds; None for others."""
     if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
         return None
     (compared,) = test.comparisons

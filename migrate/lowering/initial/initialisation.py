@@ -460,7 +460,10 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
 
     def where_it_is(self, place: Place, first: Expr) -> Expr:
         """The first state of an optimizer; None where the branch that alone makes one is not taken."""
-        left = self.conditions_of(place)[len(self.conditions) :]
+        told = self.conditions_of(place)
+        pairs = zip(map(nodes.code, told), map(nodes.code, self.conditions), strict=False)
+        shared = itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)
+        left = told[len(list(shared)) :]
         if not left:
             return first
         test = functools.reduce(

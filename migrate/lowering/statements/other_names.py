@@ -53,7 +53,7 @@ def may_be_seen(value: Expr) -> bool:
     if isinstance(value, cst.Name | cst.Attribute | cst.Subscript):
         whole = value.value if isinstance(value, cst.Subscript) else value
         if isinstance(whole, cst.Call) and isinstance(whole.func, cst.Attribute) and whole.func.attr.value == "size":
-            return False  # a number
+            return False  # sizes
         return not isinstance(whole, cst.Attribute) or whole.attr.value not in TOLD
     if isinstance(value, cst.List | cst.Tuple | cst.Dict):
         return any(may_be_seen(element.value) for element in value.elements)
