@@ -58,6 +58,8 @@ def test_it_is_a_variable() -> None:
         ("return self.fc(x)", "return self.fc(x) * (self.best_loss > 0)"),
         ("    model.best_loss = 1e9", "    model.best_loss = 1e9\n    tell = lambda: model.best_loss"),
         ("model.best_loss = 1e9", "model.best_loss = 1e9\n    model.bias = 3"),
+        ("model.best_loss = 1e9", "model.best_loss = 1e9\n    model.head = nn.Linear(1, 2)"),  # a part, in torch
+        ("model.best_loss = 1e9", "model.best_loss = 1e9\n    model.loss = model.loss"),
     ],
 )
 def test_what_others_may_ask_for_needs_a_person(old: str, new: str) -> None:

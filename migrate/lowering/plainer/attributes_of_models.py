@@ -4,7 +4,7 @@ beside it, `model_best_accuracy`. Nothing else than the function that makes the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
@@ -12,6 +12,8 @@ from migrate.known.kinds import Place
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input, Lowered
 from migrate.syntax import nodes, usage
+from migrate.syntax.imported import full_name, imported_names
+from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
 # What a model has of torch's, and means something there.
@@ -26,11 +28,11 @@ def with_attributes_apart(inputs: Sequence[Input], lowered: Sequence[Lowered]) -
     made: list[Input] = []
     places = [place for place in lowered[0].script.places if not place.of_self]
     for one in inputs:
-        edits = Edits()
+        edits, imported = Edits(), imported_names(one.source.module)
         for place in places:
             body = _body_of(one, place)
             if body is not None:
-                _take_out(edits, body, place.name, inputs)
+                _take_out(edits, body, place.name, imported, inputs)
         made.append(one.edited(edits) if edits.names else one)
     return made if any(new is not old for new, old in zip(made, inputs, strict=True)) else None
 
@@ -44,12 +46,26 @@ def _body_of(one: Input, place: Place) -> cst.Module | cst.BaseSuite | None:
     return found[0].body if place.scope.startswith(one.scope) and len(found) == 1 else None
 
 
-def _take_out(edits: Edits, body: cst.Module | cst.BaseSuite, name: str, inputs: Sequence[Input]) -> None:
+def _is_part(value: Expr, imported: Mapping[str, str]) -> bool:
+    """Whether a value may be a layer, or a weight: what torch makes."""
+    return any(full_name(one, imported).startswith("torch.") for one in every(value, (cst.Attribute, cst.Name)))
+
+
+def _take_out(
+    edits: Edits,
+    body: cst.Module | cst.BaseSuite,
+    name: str,
+    imported: Mapping[str, str],
+    inputs: Sequence[Input],
+) -> None:
     """Notes the attributes of one model."""
-    targets = [one.target for one in every(body, cst.AssignTarget, closed=_OF_ITS_OWN)]
-    told = [one for one in targets if isinstance(one, cst.Attribute) and nodes.dotted(one.value) == name]
+    told: dict[str, list[cst.Assign]] = {}
+    for small in every(body, cst.Assign, closed=_OF_ITS_OWN):
+        for target in (one.target for one in small.targets):
+            if isinstance(target, cst.Attribute) and nodes.dotted(target.value) == name:
+                told.setdefault(target.attr.value, []).append(small)
     taken = {one.value for each in inputs for one in every(each.source.module, cst.Name)}
-    for attribute in dict.fromkeys(one.attr.value for one in told):
+    for attribute, lines in told.items():
         path = f"{name}.{attribute}"
         inside = [one for one in every(body, cst.Attribute, closed=_OF_ITS_OWN) if nodes.dotted(one) == path]
         anywhere = [
@@ -58,5 +74,10 @@ def _take_out(edits: Edits, body: cst.Module | cst.BaseSuite, name: str, inputs:
             for one in every(each.source.module, (cst.Attribute, cst.SimpleString))
             if (one.attr.value if isinstance(one, cst.Attribute) else nodes.literal(one)) == attribute
         ]
-        if attribute not in _OF_MODULES and len(anywhere) == len(inside):
+        first = {one.target for one in lines[0].targets}
+        begins = inside[0] in first and not any(
+            nodes.dotted(one) == path for one in every(lines[0].value, cst.Attribute)
+        )
+        own = begins and not any(_is_part(small.value, imported) for small in lines)
+        if attribute not in _OF_MODULES and own and len(anywhere) == len(inside):
             edits.names[path] = usage.unused_name(f"{name}_{attribute}", taken)
