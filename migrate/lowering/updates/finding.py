@@ -283,9 +283,6 @@ class RegionFinding(RegionStatements):
                 if sorting.accumulates and self.zeroed(statement):
                     sorting.before.append(statement)
                 continue
-            elif clears := _made_here(statement, [statements[i] for i in own]):
-                told = f"{clears} is made after the forward pass, and clears gradients before backward()"
-                sorting.problem = f"{told}: make it first"
             elif sorting.later or number in sorting.traced or not sorting.movable(statement):
                 touched = {*usage.changes(statement), *usage.loads(statement)}
                 if after or not sorting.parted or touched & {name for one in body for name in usage.changes(one)}:
@@ -464,10 +461,3 @@ class RegionFinding(RegionStatements):
         self.script.summed |= waiting
         held = {self.root(m) for kind in self.env.kinds.values() if isinstance(kind, Optimizer) for m in kind.models}
         self.script.backward_first |= {root for root in waiting & optimized - held if root.scope == self.scope}
-
-
-def _made_here(statement: Statement, around: Sequence[Statement]) -> str:
-    """The optimizer that a statement clears the gradients by, if that is made by some statements; "" elsewhere."""
-    func = method_call_of(statement, "zero_grad")
-    name = (nodes.dotted(func.value) or "") if func is not None else ""
-    return name if name in usage.stores(around) else ""

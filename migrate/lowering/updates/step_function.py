@@ -23,7 +23,7 @@ from migrate.lowering.updates.gradients import Gradients
 from migrate.lowering.updates.loss_function import TracedLoss
 from migrate.lowering.updates.micro_scan import gathered, scanned, with_elements
 from migrate.lowering.updates.missing_gradients import MissingGradients
-from migrate.lowering.updates.region import Clip, ClipCall, Region, Tracing
+from migrate.lowering.updates.region import Clip, ClipCall, Region, Tracing, method_call_of
 from migrate.lowering.updates.step_inputs import Step, StepInputs
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -61,6 +61,11 @@ class StepFunctions(StepInputs, Clipping, MissingGradients):
             later = _later(losses, number)
             after = traced.part.after
             for position, statement in enumerate(after):
+                late = _clears_late(statement, region, traced.part.backward)
+                if late is not None:
+                    self.unit.report(late, statement)
+                    made.append(suites.refusal(late.code, late.message, [statement]))
+                    continue
                 with self.then([*after[position + 1 :], *later]):
                     made += self.guarded(statement)
         return made
@@ -333,3 +338,16 @@ def jit_decorator(statics: Sequence[str], donated: Sequence[str]) -> str:
     keywords = [f"static_argnames={shown(statics)}"] if statics else []
     keywords += [f"donate_argnames={shown(donated)}"] if donated else []
     return f"@jax.jit({', '.join(keywords)})" if keywords else "@jax.jit"
+
+
+def _clears_late(statement: Statement, region: Region, backward: Statement) -> Unsupported | None:
+    """Why a statement after a step cannot clear gradients: it did so before `backward()`, by an optimizer that was made
+    after the forward pass. None of other statements."""
+    func = method_call_of(statement, "zero_grad")
+    name = (nodes.dotted(func.value) or "") if func is not None else ""
+    lines = region.statements
+    before = lines[: lines.index(backward)] if backward in lines else []
+    if not name or statement not in before or name not in usage.stores(before):
+        return None
+    told = f"{name} is made after the forward pass, and clears gradients before backward()"
+    return Unsupported("MIG401", f"{told}: make it first")
