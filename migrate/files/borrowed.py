@@ -11,6 +11,7 @@ import ast
 import importlib.util
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -52,44 +53,42 @@ def borrowed_names(text: str) -> dict[str, Borrowed]:
     tree = parsed(text)
     known = _known_as(tree)
     made: dict[str, Borrowed] = {}
+    left = _giving_weights_alone(tree, known)
     for package in PACKAGES:
         for qualified, name in _named(tree, known, package):
-            file = None if _gives_weights_alone(tree, known, qualified) else _file_of(package, name)
+            file = None if qualified in left else _file_of(package, name)
             if file is not None:
                 made[qualified] = file
     return made
 
 
-def _gives_weights_alone(tree: ast.Module, known: Mapping[str, str], qualified: str) -> bool:
-    """Whether a file makes objects of a class, at `from_pretrained`, for nothing but their weights: `.state_dict()`,
-    which torch's own give as well. It may ask for their settings, `.config`."""
-    called = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    made = [
-        call
-        for call in called
-        if isinstance(call.func, ast.Attribute)
-        and call.func.attr == "from_pretrained"
-        and _qualified(call.func.value, known) == qualified
-    ]
-    mentions = [one for one in ast.walk(tree) if isinstance(one, ast.Name | ast.Attribute)]
-    return 0 < len(made) == sum(_qualified(one, known) == qualified for one in mentions) and all(
-        _asked_for_weights(tree, call) for call in made
-    )
+def _giving_weights_alone(tree: ast.Module, known: Mapping[str, str]) -> set[str]:
+    """The classes, qualified, of which a file makes objects, at `from_pretrained`, for nothing but their weights:
+    `.state_dict()`, which torch's own give as well. It may ask for their settings, `.config`."""
+    made: dict[str, list[ast.Call]] = {}
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "from_pretrained":
+            made.setdefault(_qualified(call.func.value, known), []).append(call)
+    if not made:
+        return set()
+    mentions = Counter(_qualified(one, known) for one in ast.walk(tree) if isinstance(one, ast.Name | ast.Attribute))
+    return {
+        cls
+        for cls, calls in made.items()
+        if mentions[cls] == len(calls) and all(_asked_for_weights(tree, call) for call in calls)
+    }
 
 
 def _asked_for_weights(tree: ast.Module, made: ast.Call) -> bool:
     """Whether what a call makes, or the name that it gets, is only asked for its weights and its settings."""
-    asked = {
-        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in _ASKED_FOR_WEIGHTS
-    }
+    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    asked = {id(node.value) for node in attributes if node.attr in _ASKED_FOR_WEIGHTS}
     if id(made) in asked:
         return True
     assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and node.value is made]
     names = [one.id for node in assigned for one in node.targets if isinstance(one, ast.Name)]
-    loads = [
-        one for one in ast.walk(tree) if isinstance(one, ast.Name) and one.id in names and isinstance(one.ctx, ast.Load)
-    ]
-    return len(names) == 1 and all(id(one) in asked for one in loads)
+    read = [one for one in ast.walk(tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)]
+    return len(names) == 1 and all(id(one) in asked for one in read if one.id in names)
 
 
 def installed(package: str) -> list[str]:

@@ -8,6 +8,7 @@ import libcst as cst
 
 from migrate.syntax.nodes import Expr
 
+MOVED = ("to", "cuda", "cpu")  # that only say on which device
 CHAINED = ("to", "cuda", "cpu", "float", "double", "train", "eval", "requires_grad_")
 
 

@@ -37,6 +37,16 @@ def declared(node: cst.CSTNode) -> frozenset[str]:
     return frozenset(item.name.value for one in every(node, (cst.Global, cst.Nonlocal)) for item in one.names)
 
 
+def attributes_named(node: cst.CSTNode, name: str) -> list[cst.Attribute]:
+    """Where a piece of code asks anything for an attribute of a name."""
+    return [one for one in every(node, cst.Attribute) if one.attr.value == name]
+
+
+def texts_named(node: cst.CSTNode, name: str) -> list[cst.SimpleString]:
+    """The texts that are that name: `getattr` may be given it."""
+    return [one for one in every(node, cst.SimpleString) if nodes.literal(one) == name]
+
+
 def in_supers(node: cst.ClassDef) -> set[cst.CSTNode]:
     """What a class gives `super(Net, self)`."""
     return {arg.value for call in usage.calls(node) if nodes.dotted(call.func) == "super" for arg in call.args}

@@ -77,6 +77,28 @@ def kept_lines(original: Statement) -> list[cst.EmptyLine]:
     return [line for line in original.leading_lines if line.comment is None][:1]
 
 
+def bodies(module: cst.Module) -> list[cst.Module | cst.BaseSuite]:
+    """What runs in a scope of its own: a file, and the bodies of its functions."""
+    return [module, *(one.body for one in every(module, cst.FunctionDef))]
+
+
+def methods_of(node: cst.ClassDef) -> dict[str, cst.FunctionDef]:
+    """The methods that stand in a class, by their names."""
+    return {one.name.value: one for one in node.body.body if isinstance(one, cst.FunctionDef)}
+
+
+def calls_base(statement: cst.CSTNode) -> cst.Call | None:
+    """The call of a statement that is `super().__init__(...)`; None of others."""
+    match call_alone(statement):
+        case (
+            cst.Call(
+                func=cst.Attribute(value=cst.Call(func=cst.Name(value="super")), attr=cst.Name(value="__init__"))
+            ) as call
+        ):
+            return call
+    return None
+
+
 def sides(branch: cst.If) -> tuple[list[Statement], list[Statement]]:
     """The statements of a branch where its test holds, and where it does not."""
     rest = branch.orelse

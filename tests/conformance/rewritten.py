@@ -9,6 +9,23 @@ from migrate.files.source import parse
 from migrate.manifest import ModelWeights
 from migrate.pipeline import Conversion, convert
 
+NET = """import torch
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 1)
+        nn.init.constant_(self.fc.weight, 0.5)
+        nn.init.constant_(self.fc.bias, 0.5)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+"""  # a model of four numbers, whose weights start alike on both sides
+
 
 @functools.cache
 def conversion(source: str) -> Conversion:

@@ -6,21 +6,9 @@ import numpy as np
 
 from tests.conformance import rewritten
 
-TEXT = """import torch
-import torch.nn as nn
-import torch.optim as optim
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 1)
-        nn.init.constant_(self.fc.weight, 0.5)
-        nn.init.constant_(self.fc.bias, 0.5)
-
-    def forward(self, x):
-        return self.fc(x)
-
+TEXT = (
+    rewritten.NET
+    + """import torch.optim as optim
 
 x = torch.linspace(-1, 2, 24).reshape(6, 4).cos()
 rate = 0.1
@@ -36,6 +24,7 @@ loss.backward()
 optimizer.step()
 losses = [loss.item(), criterion(model(x), torch.ones(6, 1)).item()]
 """
+)
 
 
 def test_the_step_is_torchs() -> None:

@@ -160,3 +160,23 @@ def test_what_does_not_tell_is_refused(old: str, new: str) -> None:
     assert old in source
     report = rewritten.conversion(source.replace(old, new)).report
     assert report.exit_code == 1 and {"MIG404", "MIG301"} & {found.code for found in report.diagnostics}
+
+
+IN_A_MATCH = """x = torch.linspace(-1, 2, 24).reshape(6, 4).cos()
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+losses = []
+match len(x):
+    case 6:
+        for step in range(3):
+            optimizer.zero_grad()
+            loss = model(x).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+"""
+
+
+def test_a_loop_within_a_match() -> None:
+    theirs, ours = rewritten.both(rewritten.NET + IN_A_MATCH)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)  # float32, three steps

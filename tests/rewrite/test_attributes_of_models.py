@@ -7,22 +7,9 @@ import pytest
 
 from tests.conformance import rewritten
 
-TEXT = """import torch
-import torch.nn as nn
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 1)
-        nn.init.constant_(self.fc.weight, 0.5)
-        nn.init.constant_(self.fc.bias, 0.5)
-
-    def forward(self, x):
-        return self.fc(x)
-
-
-def train():
+TEXT = (
+    rewritten.NET
+    + """def train():
     model = Net()
     model.run_id = "first"
     model.best_loss = 1e9
@@ -41,6 +28,7 @@ def train():
 model_run_id = "taken"
 shown = train()
 """
+)
 
 
 def test_it_is_a_variable() -> None:

@@ -29,6 +29,7 @@ from migrate.lowering.statements.other_names import SHARES, VIEWS, held, may_be_
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.chains import MOVED
 from migrate.syntax.imported import full_name, imported_names
 from migrate.syntax.nodes import Expr
 from migrate.syntax.remembering import remembered
@@ -36,7 +37,6 @@ from migrate.syntax.walking import every
 
 _GENERATED = {"jnp", "jax", "nn", "optax", "partial", "example", "np", "serialization", "freeze", "Path"}
 
-_MOVING = frozenset(["to", "cuda", "cpu"])  # methods that copy a tensor to another device
 _LONG = 300  # characters beyond which a definition is no longer followed
 
 
@@ -93,7 +93,7 @@ class Binding(Scalars, MaskedSelections):
     def bind_again(self, name: cst.Name, kind: Kind, layout: str, value: Expr) -> None:
         """Binds a name to what it was, `x = x.contiguous()`: other names of that stay, but of a copy, or of a tensor
         that is trained, whose lists are known."""
-        seen = name.value in self.env.shared and _MOVING.isdisjoint(usage.attributes(value))
+        seen = name.value in self.env.shared and not set(MOVED) & set(usage.attributes(value))
         seen = seen and not isinstance(kind, Leaf) and not self.fresh(value)
         self.bind(name, kind, layout)
         self.env.shared |= {name.value} if seen else set()

@@ -12,6 +12,7 @@ from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.host.data_loading import DataLoading, for_torch
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
+from migrate.syntax.chains import MOVED
 from migrate.syntax.imported import full_name
 
 METRIC = Host("metric")
@@ -35,7 +36,7 @@ class Metrics(DataLoading):
 
     def metric_method(self, node: cst.Call, func: cst.Attribute, metric: Value) -> Value:
         """A method of a metric, whose place is the CPU, with the tensors that it is given."""
-        if func.attr.value in ("to", "cuda", "cpu"):
+        if func.attr.value in MOVED:
             return metric
         made = func.with_changes(value=metric.node)
         return Value(node.with_changes(func=made, args=self.args_of_metric(node)), _MEASURED)

@@ -13,6 +13,7 @@ from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input, Lowered
 from migrate.syntax import nodes, usage
 from migrate.syntax.imported import full_name, imported_names
+from migrate.syntax.mentions import attributes_named, texts_named
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
@@ -64,20 +65,18 @@ def _take_out(
         for target in (one.target for one in small.targets):
             if isinstance(target, cst.Attribute) and nodes.dotted(target.value) == name:
                 told.setdefault(target.attr.value, []).append(small)
+    if not told:
+        return
     taken = {one.value for each in inputs for one in every(each.source.module, cst.Name)}
     for attribute, lines in told.items():
         path = f"{name}.{attribute}"
         inside = [one for one in every(body, cst.Attribute, closed=_OF_ITS_OWN) if nodes.dotted(one) == path]
-        anywhere = [
-            one
-            for each in inputs
-            for one in every(each.source.module, (cst.Attribute, cst.SimpleString))
-            if (one.attr.value if isinstance(one, cst.Attribute) else nodes.literal(one)) == attribute
-        ]
+        files = [each.source.module for each in inputs]
+        anywhere = sum(len(attributes_named(one, attribute)) + len(texts_named(one, attribute)) for one in files)
         first = {one.target for one in lines[0].targets}
         begins = inside[0] in first and not any(
             nodes.dotted(one) == path for one in every(lines[0].value, cst.Attribute)
         )
         own = begins and not any(_is_part(small.value, imported) for small in lines)
-        if attribute not in _OF_MODULES and own and len(anywhere) == len(inside):
+        if attribute not in _OF_MODULES and own and anywhere == len(inside):
             edits.names[path] = usage.unused_name(f"{name}_{attribute}", taken)

@@ -84,8 +84,7 @@ def _making(node: cst.ClassDef, init: cst.FunctionDef) -> _Making | None:
         call = small.value if isinstance(small, cst.Expr) else None
         if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
             continue
-        owner = call.func.value
-        if call.func.attr.value == "__init__" and isinstance(owner, cst.Call) and nodes.dotted(owner.func) == "super":
+        if suites.calls_base(line) is not None:
             found.append((number, call.args))
         elif nodes.code(call.func) == f"{base}.__init__" and call.args:
             found.append((number, call.args[1:]))

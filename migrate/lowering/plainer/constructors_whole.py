@@ -14,6 +14,7 @@ from migrate.lowering.rounds import Input
 from migrate.optimizers import OPTIMIZERS
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.imported import full_name, imported_names
+from migrate.syntax.mentions import attributes_named
 from migrate.syntax.walking import every
 
 
@@ -25,22 +26,17 @@ def with_constructors_whole(inputs: Sequence[Input]) -> list[Input]:
 def _edits(one: Input, inputs: Sequence[Input]) -> Edits:
     edits, imported = Edits(), imported_names(one.source.module)
     for node in every(one.source.module, cst.ClassDef):
-        methods = {each.name.value: each for each in node.body.body if isinstance(each, cst.FunctionDef)}
-        init = methods.get("__init__")
+        methods = suites.methods_of(node)
+        init = methods.pop("__init__", None)
         for line in suites.suite_of(init.body.body) if init is not None else []:
             call = suites.call_alone(line)
-            path = nodes.dotted(call.func) if call is not None else None
-            made = methods.get((path or "").removeprefix("self."))
-            if (
-                init is None
-                or call is None
-                or made in (None, init)
-                or call.args
-                or not (path or "").startswith("self.")
-            ):
+            owner, _, name = (nodes.dotted(call.func) or "").rpartition(".") if call is not None else ("", "", "")
+            made = methods.get(name) if owner == "self" else None
+            if init is None or call is None or made is None or call.args:
                 continue
             makes = any(full_name(each.func, imported) in OPTIMIZERS for each in usage.calls(made.body))
-            if makes and _only_makes(made, init) and _mentions(inputs, made.name.value) == 1:
+            asked = [each for file in inputs for each in attributes_named(file.source.module, name)] if makes else []
+            if len(asked) == 1 and _only_makes(made, init):
                 edits.instead[line] = suites.with_comments(suites.below_docstring(made), line)
                 edits.instead[made] = []
     return edits
@@ -53,8 +49,3 @@ def _only_makes(made: cst.FunctionDef, init: cst.FunctionDef) -> bool:
     there = {*usage.stores(init.body), *usage.loads(init.body), *(one.name.value for one in init.params.params)}
     alone = not there & {*usage.stores(made.body)} and not made.decorators
     return names == ["self"] and alone and not any(every(made.body, (cst.Return, cst.Yield)))
-
-
-def _mentions(inputs: Sequence[Input], name: str) -> int:
-    """How often something asks for an attribute of a name."""
-    return sum(node.attr.value == name for one in inputs for node in every(one.source.module, cst.Attribute))

@@ -25,7 +25,7 @@ def with_lambdas_named(inputs: Sequence[Input]) -> list[Input]:
 
 def _edits(module: cst.Module) -> Edits:
     edits = Edits()
-    bound = usage.stores([module, *(one.body for one in every(module, cst.FunctionDef))])
+    bound = usage.stores(suites.bodies(module))
     bound += [one.name.value for one in every(module, cst.Param)]
     for line in suites.suite_of(module.body):
         small = suites.alone(line) if isinstance(line, cst.SimpleStatementLine) else None

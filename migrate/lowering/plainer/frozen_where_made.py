@@ -47,7 +47,7 @@ def with_freezing_where_made(inputs: Sequence[Input]) -> list[Input] | None:
 
 
 def _moved(inputs: Sequence[Input], file: Input, node: cst.ClassDef) -> list[Input] | None:
-    methods = {one.name.value: one for one in node.body.body if isinstance(one, cst.FunctionDef)}
+    methods = suites.methods_of(node)
     init = methods.get("__init__")
     if init is None:
         return None

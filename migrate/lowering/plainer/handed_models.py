@@ -23,11 +23,9 @@ from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.blocks import Block
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
-from migrate.syntax.chains import unchained
+from migrate.syntax.chains import MOVED, unchained
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
-
-_PLACING = ("to", "cuda", "cpu")
 
 
 class HandedModels(GivenParts):
@@ -40,7 +38,7 @@ class HandedModels(GivenParts):
             return
         start = block.index
         name, value = suites.name_and_value(block.statements[start])
-        made = unchained(value, _PLACING) if value is not None else None
+        made = unchained(value, MOVED) if value is not None else None
         if not name or not isinstance(made, cst.Call) or name in self.taken_by or not self.makes_part(made):
             return
         left = block.statements[start + 1 :]
@@ -96,7 +94,7 @@ class HandedModels(GivenParts):
         """The class of the model that a statement makes with a module, and the attribute that this becomes, as
         "model.encoder"; None of other statements."""
         owner, value = suites.name_and_value(statement)
-        call = unchained(value, _PLACING) if value is not None else None
+        call = unchained(value, MOVED) if value is not None else None
         kind = self.kind_of(call.func) if isinstance(call, cst.Call) else None
         facts = self.script.classes.get(kind.cls) if isinstance(kind, ModuleClass) else None
         if not owner or facts is None or not isinstance(call, cst.Call):
@@ -148,7 +146,7 @@ def _only_places(statement: Statement, path: str) -> bool:
     small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
     if not isinstance(small, cst.Expr):
         return False
-    placed = unchained(small.value, _PLACING)
+    placed = unchained(small.value, MOVED)
     return placed is not small.value and nodes.dotted(placed) == path
 
 

@@ -15,12 +15,13 @@ from migrate.lowering.modules.sown import LocalNames
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.chains import MOVED, unchained
+from migrate.syntax.mentions import attributes_named, texts_named
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
 _FACTORIES = frozenset({"ones", "zeros", "full", "empty", "eye", "arange"})
 _MODULES = frozenset({"torch", "np", "numpy"})
-_PLACING = frozenset({"to", "cuda", "cpu"})
 
 
 def with_nothing_kept_by_size(inputs: Sequence[Input]) -> list[Input]:
@@ -39,17 +40,17 @@ def with_nothing_kept_by_size(inputs: Sequence[Input]) -> list[Input]:
 def _kept(cls: cst.ClassDef) -> Iterator[tuple[cst.FunctionDef, cst.FunctionDef, cst.If, str]]:
     """The methods of a class that keep something by its size, after its constructor: with the branch that makes it
     and the attribute."""
-    methods = {one.name.value: one for one in cls.body.body if isinstance(one, cst.FunctionDef)}
+    methods = suites.methods_of(cls)
     for method in methods.values():
         for branch in every(method.body, cst.If):
-            name, size = _asked(branch.test) or ("", branch.test)
+            asked = _asked(branch.test)
+            if asked is None or method.name.value == "__init__" or branch.orelse is not None:
+                continue
+            name, size = asked
             setting = [one for one in methods.values() if name in usage.attributes_set(one.body)]
             elsewhere = [one for one in methods.values() if one is not method and _mentioned(one, name)]
             if (
-                name
-                and method.name.value != "__init__"
-                and branch.orelse is None
-                and elsewhere == [methods.get("__init__")] == [one for one in setting if one is not method]
+                elsewhere == [methods.get("__init__")] == [one for one in setting if one is not method]
                 and _starts_as_none(methods["__init__"], name)
                 and _set_to_none_besides(method, branch, name)
                 and _is_made_of_size(branch, name, size, methods)
@@ -75,8 +76,7 @@ def _asked(test: Expr) -> tuple[str, Expr] | None:
 
 def _mentioned(node: cst.CSTNode, name: str) -> int:
     """How often an attribute of a name is asked for, or a text is that name."""
-    texts = [one for one in every(node, cst.SimpleString) if nodes.literal(one) == name]
-    return sum(one.attr.value == name for one in every(node, cst.Attribute)) + len(texts)
+    return len(attributes_named(node, name)) + len(texts_named(node, name))
 
 
 def _starts_as_none(init: cst.FunctionDef, name: str) -> bool:
@@ -104,9 +104,8 @@ def _is_made_of_size(branch: cst.If, name: str, size: Expr, methods: Mapping[str
         if not isinstance(small, cst.Assign) or target is None or len(small.targets) > 1 or f"self.{name}" in known:
             return False
         known[target] = nodes.substituted(small.value, known)
-    made = known.get(f"self.{name}")
-    while isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute) and made.func.attr.value in _PLACING:
-        made = made.func.value
+    kept = known.get(f"self.{name}")
+    made = unchained(kept, MOVED) if kept is not None else None
     if not isinstance(made, cst.Call) or len(made.args) != 1 or nodes.code(made.args[0].value) != nodes.code(size):
         return False
     method = methods.get((nodes.dotted(made.func) or "").removeprefix("self."))
@@ -143,6 +142,6 @@ def _make_each_time(edits: Edits, init: cst.FunctionDef, method: cst.FunctionDef
         [nodes.visited(one, own) for one in suites.suite_of(branch.body.body)], branch
     )
     inside = set(every(branch, cst.Attribute))
-    mentions = [one for one in every(method, cst.Attribute) if one.attr.value == name and one not in inside]
+    mentions = [one for one in attributes_named(method, name) if one not in inside]
     edits.parts |= {one: nodes.name(local) for one in mentions}
     edits.instead |= {line: [] for line in suites.suite_of(init.body.body) if _mentioned(line, name)}

@@ -33,7 +33,7 @@ def with_weights_read_of_models(inputs: Sequence[Input], lowered: Sequence[Lower
 
 def _edits(module: cst.Module, names: set[str]) -> Edits:
     edits = Edits()
-    bound = usage.stores([module, *(one.body for one in every(module, cst.FunctionDef))]) if names else []
+    bound = usage.stores(suites.bodies(module)) if names else []
     for line in every(module, cst.SimpleStatementLine) if names else ():
         name, value = suites.name_and_value(line)
         if name not in names or value is None or bound.count(name) != 1 or edits:

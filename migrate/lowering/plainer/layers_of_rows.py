@@ -36,7 +36,7 @@ def _edits(module: cst.Module) -> Edits:
     edits, imported = Edits(), imported_names(module)
     bound = usage.stores(every(module, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.For)))
     rows: list[_Row] = []
-    for body in (module, *(one.body for one in every(module, cst.FunctionDef))):
+    for body in suites.bodies(module):
         suite = suites.suite_of(body.body)
         found = [row for line in suite if (row := _row(suite, line, imported)) is not None and row.layers]
         rows += [row for row in found if all(bound.count(name) == 1 for name in (row.name, *row.layers))]

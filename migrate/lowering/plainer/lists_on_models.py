@@ -17,6 +17,7 @@ from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.plainer.kept_mentions import Mention, mentions
 from migrate.lowering.rounds import Input, Lowered
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.mentions import attributes_named
 from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
 
@@ -49,7 +50,7 @@ def _take_out(
         attribute = _list_of(line)
         path = f"{place.name}.{attribute}"
         found = mentions(module, path) if attribute else []
-        named = [one for i in inputs for one in every(i.source.module, cst.Attribute) if one.attr.value == attribute]
+        named = [one for i in inputs for one in attributes_named(i.source.module, attribute)]
         if not found or len(named) != len(found) + 1 or not all(map(_is_movable, found)):
             continue
         aliases = _aliases(module, found, attribute)

@@ -86,7 +86,7 @@ def _entered(cls: cst.ClassDef) -> Context | None:
 
 def _methods_of_context(cls: cst.ClassDef) -> tuple[cst.FunctionDef, cst.FunctionDef, cst.FunctionDef] | None:
     """The three methods of such a class, each of which runs to its end; None of other classes."""
-    methods = {one.name.value: one for one in cls.body.body if isinstance(one, cst.FunctionDef)}
+    methods = suites.methods_of(cls)
     rest = [one for one in cls.body.body if not isinstance(one, cst.FunctionDef) and not suites.is_docstring(one)]
     if rest or cls.bases or methods.keys() != {"__init__", "__enter__", "__exit__"}:
         return None

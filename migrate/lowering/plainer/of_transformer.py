@@ -41,13 +41,14 @@ def _edits(module: cst.Module) -> Edits:
 
 def _make_module(edits: Edits, node: cst.ClassDef, base: cst.Attribute) -> None:
     """Notes what makes a module of a class, where its constructor says what torch's is given."""
-    methods = {one.name.value: one for one in node.body.body if isinstance(one, cst.FunctionDef)}
-    init, lines = methods.get("__init__"), [one for one in every(node, cst.SimpleStatementLine) if _calls_base(one)]
+    methods = suites.methods_of(node)
+    init = methods.get("__init__")
+    lines = [one for one in every(node, cst.SimpleStatementLine) if suites.calls_base(one) is not None]
     bases = [call for call in usage.calls(node) if nodes.dotted(call.func) == "super"]
     asked = {name for one in methods.values() for name in usage.attributes_of_self(one.body)}
     if init is None or "forward" not in methods or len(lines) != 1 or len(bases) != 1:
         return
-    (line,), call = lines, suites.call_alone(lines[0])
+    (line,), call = lines, suites.calls_base(lines[0])
     given = _given(call) if call is not None and line in suites.suite_of(init.body.body) else None
     own = set(usage.attributes_set(init.body))
     if given is None or asked & (_KEPT - own | _ITS_OWN - methods.keys()):
@@ -58,13 +59,6 @@ def _make_module(edits: Edits, node: cst.ClassDef, base: cst.Attribute) -> None:
             made += _part(part, base.value, given)
     edits.instead[line] = suites.with_comments(list[Statement](made), line)
     edits.parts[base] = base.with_changes(attr=nodes.name("Module"))
-
-
-def _calls_base(line: cst.SimpleStatementLine) -> bool:
-    call = suites.call_alone(line)
-    func = call.func if call is not None else None
-    own = isinstance(func, cst.Attribute) and func.attr.value == "__init__" and isinstance(func.value, cst.Call)
-    return own and nodes.dotted(cst.ensure_type(cst.ensure_type(func, cst.Attribute).value, cst.Call).func) == "super"
 
 
 def _given(call: cst.Call) -> dict[str, Expr] | None:

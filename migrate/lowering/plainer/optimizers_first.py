@@ -18,12 +18,11 @@ import libcst as cst
 
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
-from migrate.lowering.updates.region import method_call_of
+from migrate.lowering.updates.region import first_backward, method_call_of
 from migrate.optimizers import OPTIMIZERS
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.imported import full_name, imported_names
 from migrate.syntax.nodes import Statement
-from migrate.syntax.walking import every
 
 
 def with_optimizers_first(inputs: Sequence[Input]) -> list[Input]:
@@ -33,7 +32,7 @@ def with_optimizers_first(inputs: Sequence[Input]) -> list[Input]:
 
 def _edits(module: cst.Module) -> Edits:
     edits, imported = Edits(), imported_names(module)
-    for body in (module, *(one.body for one in every(module, cst.FunctionDef))):
+    for body in suites.bodies(module):
         suite = suites.suite_of(body.body)
         for number, line in enumerate(suite):
             first = _place(suite, number, imported)
@@ -48,8 +47,9 @@ def _place(suite: Sequence[Statement], number: int, imported: Mapping[str, str])
     name, made = suites.name_and_value(suite[number])
     if not isinstance(made, cst.Call) or full_name(made.func, imported) not in OPTIMIZERS:
         return None
-    loss = next((func.value for one in suite[number:] if (func := method_call_of(one, "backward")) is not None), None)
-    behind = next((at for at in range(number, len(suite)) if method_call_of(suite[at], "backward")), number)
+    behind = first_backward(suite, number)
+    func = method_call_of(suite[behind], "backward") if behind is not None else None
+    loss = func.value if func is not None else None
     if not isinstance(loss, cst.Name) or loss.value in usage.stores(suite[number:behind]):
         return None
     read = {*usage.loads(made), name}

@@ -15,12 +15,12 @@ import libcst as cst
 from migrate.lowering.plainer.copied_input import Exchanging
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites
+from migrate.syntax.chains import MOVED
 from migrate.syntax.mentions import mentions, times_defined
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
 _DEVICES = frozenset({"device", "dev", "cuda", "gpu", "gpu_id"})  # what parameters are called that take one
-_PLACING = frozenset({"to", "cuda", "cpu"})
 _SEQUENCES = frozenset({"list", "tuple"})
 
 
@@ -50,9 +50,7 @@ def _only_places(node: cst.FunctionDef) -> bool:
     if not 1 <= len(names) <= 2 or others or (len(names) == 2 and names[1] not in _DEVICES):
         return False
     body = suites.below_docstring(node)
-    moves = any(
-        isinstance(one.func, cst.Attribute) and one.func.attr.value in _PLACING for one in every(node, cst.Call)
-    )
+    moves = any(isinstance(one.func, cst.Attribute) and one.func.attr.value in MOVED for one in every(node, cst.Call))
     return moves and _places(body, node.name.value, names[0])
 
 
@@ -94,7 +92,7 @@ def _is_placed(value: Expr, function: str, name: str) -> bool:
         return whole and nodes.dotted(value.key) == names[0] and _is_placed(value.value, function, names[1] or "")
     if not isinstance(value, cst.Call) or (not value.args and nodes.dotted(value.func) is None):
         return False
-    if isinstance(value.func, cst.Attribute) and value.func.attr.value in _PLACING:
+    if isinstance(value.func, cst.Attribute) and value.func.attr.value in MOVED:
         return _places_only(value) and _is_placed(value.func.value, function, name)
     called = nodes.dotted(value.func)
     if called in (function, *_SEQUENCES) or nodes.code(value.func) == f"type({name})":

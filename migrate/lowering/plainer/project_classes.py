@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrate.known.qualified import inside
 from migrate.lowering.rounds import Input
-from migrate.syntax import nodes
+from migrate.syntax import nodes, suites
 from migrate.syntax.walking import every
 
 _MODULES = ("nn.Module", "torch.nn.Module", "Module", "nn_Module")
@@ -38,7 +38,7 @@ def classes_of(inputs: Sequence[Input]) -> dict[str, ProjectClass]:
     for qualified, group in named.classes.items():
         file, node = group[0]
         bases = [nodes.dotted(arg.value) or "" for arg in node.bases]
-        methods = {m.name.value: m for m in node.body.body if isinstance(m, cst.FunctionDef)}
+        methods = suites.methods_of(node)
         if len(group) == 1:
             made[qualified] = ProjectClass(file, node, [named.found(file, base) or base for base in bases], methods)
     return made

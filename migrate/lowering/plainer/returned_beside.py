@@ -66,7 +66,7 @@ class _Keeping:
         assert facts.node is not None
         self.script, self.cls, self.inputs, self.node = script, cls, inputs, facts.node
         self.functions = {one.node.name.value for one in script.functions.values()}
-        methods = {one.name.value: one for one in self.node.body.body if isinstance(one, cst.FunctionDef)}
+        methods = suites.methods_of(self.node)
         if "forward" not in methods or facts.bases or script.is_base(cls):
             raise _Unclear
         self.forward = methods.pop("forward")

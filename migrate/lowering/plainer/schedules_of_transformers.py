@@ -12,7 +12,7 @@ import libcst as cst
 
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
-from migrate.syntax import nodes, usage
+from migrate.syntax import nodes, suites, usage
 from migrate.syntax.imported import full_name, imported_names
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
@@ -47,7 +47,7 @@ def _edits(module: cst.Module) -> Edits:
     edits, imported = Edits(), imported_names(module)
     if not any(whole.partition(".")[0] in _PACKAGES for whole in imported.values()):
         return edits
-    stored = usage.stores([module, *(one.body for one in every(module, cst.FunctionDef))])
+    stored = usage.stores(suites.bodies(module))
     for call in every(module, cst.Call):
         package, _, name = full_name(call.func, imported).rpartition(".")
         if package.partition(".")[0] not in _PACKAGES:

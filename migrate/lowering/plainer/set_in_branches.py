@@ -10,13 +10,13 @@ import libcst as cst
 
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
-from migrate.lowering.updates.region import method_call_of
+from migrate.lowering.updates.region import first_backward
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
 
 _LOOPS = (cst.For, cst.While)
-_OF_ITS_OWN = cst.FunctionDef | cst.ClassDef
+_NONE_INSIDE = (cst.SimpleStatementLine, cst.FunctionDef, cst.ClassDef, cst.Match)  # no loop that is followed here
 
 
 def with_names_set(inputs: Sequence[Input]) -> list[Input]:
@@ -26,12 +26,12 @@ def with_names_set(inputs: Sequence[Input]) -> list[Input]:
 
 def _edits(module: cst.Module) -> Edits:
     edits = Edits()
-    for body in (module, *(one.body for one in every(module, cst.FunctionDef))):
+    for body in suites.bodies(module):
         for loop in every(body, _LOOPS):
-            if not any(method_call_of(one, "backward") for one in suites.suite_of(loop.body.body)):
-                continue
-            before = _before(suites.suite_of(body.body), loop)
-            for name in dict.fromkeys(_read_in_branches(suites.suite_of(loop.body.body))):
+            turn = suites.suite_of(loop.body.body)
+            end = first_backward(turn)
+            before = _before(suites.suite_of(body.body), loop) if end is not None else []
+            for name in _read_in_branches(turn[:end]) if before else ():
                 branch = _set_by(before, name)
                 if branch is not None:
                     edits.ahead.setdefault(branch, []).append(nodes.statement("{name} = None", name=nodes.name(name)))
@@ -39,26 +39,21 @@ def _edits(module: cst.Module) -> Edits:
 
 
 def _before(body: Sequence[Statement], loop: cst.CSTNode) -> list[Statement]:
-    """The statements of a function that run before a loop: those of the suites around it. None where the loop is in a
-    function of its own inside."""
+    """The statements that run before a loop: those of the suites around it. None where it is in another function."""
     for number, statement in enumerate(body):
         if statement is loop:
             return list(body[:number])
-        if isinstance(statement, cst.FunctionDef | cst.ClassDef) or all(
-            one is not loop for one in every(statement, _LOOPS)
-        ):
+        if isinstance(statement, _NONE_INSIDE):
             continue
-        inner = statement.body if isinstance(statement, cst.BaseCompoundStatement) else None
-        found = _before(suites.suite_of(inner.body), loop) if inner is not None else []
-        return [*body[:number], *found]
+        if any(one is loop for one in every(statement, _LOOPS)):
+            return [*body[:number], *_before(suites.suite_of(statement.body.body), loop)]
     return []
 
 
-def _read_in_branches(turn: Sequence[Statement]) -> Iterator[str]:
-    """The names that branches of a turn read to compute what others need, and that nothing reads besides."""
-    end = next(number for number, one in enumerate(turn) if method_call_of(one, "backward"))
-    for name in dict.fromkeys(usage.loads(turn[:end])):
-        reading = [one for one in turn[:end] if name in usage.loads(one)]
+def _read_in_branches(forward: Sequence[Statement]) -> Iterator[str]:
+    """The names that branches of a forward pass read to compute what others need, and that nothing reads besides."""
+    for name in dict.fromkeys(usage.loads(forward)):
+        reading = [one for one in forward if name in usage.loads(one)]
         computing = [one for branch in reading for one in every(branch, cst.Assign) if name in usage.loads(one.value)]
         if computing and all(isinstance(one, cst.If) and name not in usage.loads(one.test) for one in reading):
             yield name

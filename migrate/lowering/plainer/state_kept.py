@@ -83,7 +83,7 @@ class KeptState:
 
 def kept_state(node: cst.ClassDef) -> KeptState | None:
     """What a class keeps, if that is told in it; None of other classes."""
-    methods = {one.name.value: one for one in node.body.body if isinstance(one, cst.FunctionDef)}
+    methods = suites.methods_of(node)
     init, forward = methods.get("__init__"), methods.get("forward")
     bases = [nodes.code(one.value) for one in node.bases]
     if init is None or forward is None or len(bases) != 1 or bases[0] not in _MODULES:

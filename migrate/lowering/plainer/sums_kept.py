@@ -15,7 +15,7 @@ import libcst as cst
 from migrate.lowering.plainer.copied_input import Edits, edited
 from migrate.lowering.plainer.kept_mentions import mentions, plural, same_variable
 from migrate.lowering.rounds import Input, Lowered
-from migrate.lowering.updates.region import method_call_of
+from migrate.lowering.updates.region import first_backward
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
@@ -47,7 +47,7 @@ def _take_apart(edits: Edits, module: cst.Module, loop: Statement, name: str) ->
     beside = [at.index for one in own if (at := one.level_in(level.suite)) is not None]
     start = next((i for i in beside if _is_zero(level.suite[i], name)), len(level.suite))
     reading = min((i for i in beside if i > level.index), default=len(level.suite))
-    backward = next((i for i, one in enumerate(level.suite) if i > reading and method_call_of(one, "backward")), None)
+    backward = first_backward(level.suite, reading + 1)
     term = inside[0].line
     if (
         len(beside) != len(own)

@@ -12,7 +12,7 @@ import libcst as cst
 
 from migrate.lowering.statements.blocks import Block
 from migrate.lowering.updates.finding import RegionFinding
-from migrate.lowering.updates.region import goes_backward, method_call_of
+from migrate.lowering.updates.region import first_backward, goes_backward
 from migrate.syntax import suites, usage
 from migrate.syntax.flags import flag_of, is_flag
 from migrate.syntax.nodes import Expr, Statement
@@ -43,8 +43,8 @@ class TrainingBranches(RegionFinding):
         """Where the forward pass starts that a branch goes backward through; None where it is in the branch itself, or
         cannot go there: the flag is known after it alone."""
         own = suites.suite_of(branch.body.body)
-        end = next(i for i, each in enumerate(own) if method_call_of(each, "backward") is not None)
-        loss = self.differentiated(own[end])
+        end = first_backward(own)
+        loss = self.differentiated(own[end]) if end is not None else None
         if loss is None:
             return None
         before = block.statements[block.index : number]

@@ -166,9 +166,14 @@ def method_call_of(statement: Statement, method: str) -> cst.Attribute | None:
     return func if isinstance(func, cst.Attribute) and func.attr.value == method else None
 
 
+def first_backward(suite: Sequence[Statement], start: int = 0) -> int | None:
+    """Where the first statement of a suite is, from a place on, that is nothing but a call of `backward()`."""
+    return next((at for at in range(start, len(suite)) if method_call_of(suite[at], "backward") is not None), None)
+
+
 def goes_backward(branch: cst.If) -> bool:
     """Whether the first side of a branch calls `backward()` in a statement of its own."""
-    return any(method_call_of(each, "backward") is not None for each in suites.suite_of(branch.body.body))
+    return first_backward(suites.suite_of(branch.body.body)) is not None
 
 
 def has_host_effects(statement: cst.CSTNode, own: Container[str] = ()) -> bool:

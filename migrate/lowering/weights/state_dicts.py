@@ -29,6 +29,7 @@ from migrate.lowering.weights.weight_dicts import model_of_state
 from migrate.manifest import ModelWeights
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
+from migrate.syntax.chains import MOVED
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every, walk
 from migrate.weights import buffer_paths, model_weights
@@ -45,7 +46,7 @@ class StateDicts(ModelMethods, Binding):
     def is_moved_array(self, node: cst.Call) -> bool:
         """Whether a call moves what a checkpoint holds to a device: `checkpoint["best"].to(device)`."""
         func = node.func
-        if not isinstance(func, cst.Attribute) or func.attr.value not in ("to", "cuda", "cpu"):
+        if not isinstance(func, cst.Attribute) or func.attr.value not in MOVED:
             return False
         saved = self.env.definitions.get(func.value.value) if isinstance(func.value, cst.Name) else func.value
         cast = any(isinstance(self.kind_of(arg.value), TorchName | DType) for arg in node.args)

@@ -22,6 +22,7 @@ from migrate.lowering.weights.plain_weights import Looped
 from migrate.lowering.weights.selections import names_of_pair
 from migrate.lowering.weights.weight_dicts import model_of_state
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.chains import MOVED
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 from migrate.weights import model_weights, same_weights
@@ -149,7 +150,7 @@ def _only_places(statement: Statement, key: str) -> bool:
         return False
     target, value = nodes.dotted(small.targets[0].target), small.value
     if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
-        return value.func.attr.value in ("to", "cuda", "cpu") and nodes.dotted(value.func.value) == target
+        return value.func.attr.value in MOVED and nodes.dotted(value.func.value) == target
     return bool(key) and target == key and nodes.code(value).replace("'", '"') == f'"module." + {key}'
 
 
