@@ -36,7 +36,8 @@ from migrate.syntax.modes import switching_around
 from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
 
-ROUNDS = 12
+# As many as the longest chain of calls may need along which a round tells one link more; circles end before.
+ROUNDS = 60
 
 
 @dataclass(frozen=True)

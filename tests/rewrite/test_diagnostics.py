@@ -238,6 +238,13 @@ def test_rounds_that_do_not_settle_are_said(monkeypatch: pytest.MonkeyPatch) -> 
     assert "MIG901" in {one.code for one in found.diagnostics} and found.exit_code is ExitCode.FINDINGS
 
 
+def test_long_chains_of_calls_settle() -> None:
+    links = [f"def f{i}(x):\n    return f{i + 1}(x)\n" for i in range(16)]
+    last = "def f16(x):\n    return x.view(-1).size(0)\n"
+    found = convert(parse("x.py", "\n".join(["import torch\n", *links, last, "print(f0(torch.ones(3, 4)))\n"])))
+    assert found.report.exit_code is ExitCode.DONE and "x.reshape(-1)" in found.text
+
+
 # 205 needs a project of several files, 305 a name that only our own fault loses, 501 is raised by nothing yet.
 UNTESTED = (205, 305, 501)
 
