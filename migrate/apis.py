@@ -25,7 +25,10 @@ _HOMES = tuple(
     )
 )
 
-_DATA = ("torch.utils.data", "torchvision", "torch.utils.tensorboard", "torchtext", "torchaudio")
+_DATA = (
+    *("torch.utils.data", "torchvision", "torch.utils.tensorboard", "torchtext", "torchaudio"),
+    *(f"torch_geometric.{part}" for part in ("data", "datasets", "loader", "logging", "transforms", "utils")),
+)
 _STOPPING = ("torch.no_grad", "torch.inference_mode")
 _GRAD_MODES = (*_STOPPING, "torch.enable_grad", "torch.set_grad_enabled")
 

@@ -36,7 +36,7 @@ def undefined(path: str, before: str, after: str, refused: frozenset[str]) -> li
     ]
 
 
-_PACKAGES = ("torch", "torchvision", "torchtext", "torchaudio")
+_PACKAGES = ("torch", "torchvision", "torchtext", "torchaudio", "torch_geometric")
 
 
 def torch_left(

@@ -85,6 +85,8 @@ QUERIES = {
     "torch.backends.mps.is_built": 'jax.default_backend() == "METAL"',
     "torch.backends.cudnn.is_available": 'jax.default_backend() == "gpu"',
     "torch.xpu.is_available": "False",
+    "torch_geometric.is_xpu_available": "False",
+    "torch_geometric.is_mps_available": 'jax.default_backend() == "METAL"',
     "torch.accelerator.is_available": 'jax.default_backend() != "cpu"',
     "torch.accelerator.device_count": "jax.local_device_count()",
     "torch.is_grad_enabled": "True",
@@ -122,6 +124,7 @@ DEVICES = (
     "torch.accelerator.current_accelerator",
     "torch.accelerator.current_device_index",
     "torch.cuda.current_device",
+    "torch_geometric.device",
 )
 
 # Calls that give back the model or function that they are given: jit and sharding do their work.

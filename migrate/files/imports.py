@@ -18,7 +18,8 @@ _FAR_ABOVE = 8  # and where something does
 SUFFIX = ".py"
 # Packages of which the rewriter knows what their parts mean, or that have nothing to do with torch.
 KNOWN = frozenset(
-    {"torch", "torchvision", "torchaudio", "torchtext", "einops", "accelerate", "transformers", "numpy", "tqdm", "rich"}
+    {"torch", "torchvision", "torchaudio", "torchtext", "torch_geometric", "einops", "accelerate", "transformers"}
+    | {"numpy", "tqdm", "rich"}
 )
 
 

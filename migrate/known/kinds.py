@@ -68,9 +68,12 @@ class Unpassed(Tensor):
 class Host(Kind):
     """What stays torch or foreign: data sets, loaders, transforms, batches of a loader (`tensor`)."""
 
-    # "data", "loader", "stream" (of batches, by a generator), "tensor", "batch", "transform", "reshaping", "metric"
+    # "data", "loader", "stream" (of batches, by a generator), "tensor", "batch", "transform", "reshaping", "metric",
+    # "graphs", "graph"
     what: str = "data"
     origins: frozenset[int] = frozenset()  # the nodes that bound a batch
+    dtype: str = ""  # of a tensor, as that of `Tensor`
+    optional: bool = False  # may be None instead of a tensor
 
 
 def is_batch(kind: Kind) -> TypeGuard[Host]:

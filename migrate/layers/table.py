@@ -7,6 +7,7 @@ from migrate.layers import (
     attention,
     convolution,
     dropout,
+    graphs,
     lazy,
     linear,
     normalization,
@@ -21,7 +22,7 @@ from migrate.layers.layer import Layer
 
 FAMILIES = (
     *(linear, convolution, normalization, activation, pooling, padding, dropout, resizing, shape),
-    *(recurrent, attention, lazy, reparametrized),
+    *(recurrent, attention, lazy, reparametrized, graphs),
 )
 
 

@@ -494,8 +494,10 @@ class Scope(Parts):
             self.script.wanted |= value.kind.origins
             name, _, field = (nodes.dotted(value.node) or "").partition(".")
             if self.region is not None and name and name not in self.region.inside and (not field or is_field(field)):
-                return Value(value.node, Tensor())  # an input of the step, which takes it as an array
-            return Value(self.taken_in(value.node), Tensor())
+                return Value(value.node, Tensor(value.kind.dtype))  # an input of the step, which takes it as an array
+            array = self.taken_in(value.node)
+            array = nodes.call("jax.tree.map", array.func, value.node) if value.kind.optional else array
+            return Value(array, Tensor(value.kind.dtype))
         return value
 
     def taken_in(self, node: Expr) -> cst.Call:

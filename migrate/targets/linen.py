@@ -18,7 +18,7 @@ from migrate.rules.rule import Call, Parameter, Value, signature
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
 from migrate.targets.template import fill
-from migrate.targets.weights import bound_weights, evaluated, exists, wrapped_layer
+from migrate.targets.weights import bound_weights, evaluated, exists, unused_of_parts, wrapped_layer
 
 __all__ = ["fill"]
 
@@ -101,7 +101,8 @@ def construct(layer: Layer, call: Call, initializers: Mapping[str, Expr], elsewh
         passage = wrapped_layer(layer, call).passage
     ranks = ranks_after(layer, call)
     in_place = call.has("inplace") and nodes.literal(call.node("inplace")) is True
-    tree = LayerNode(layer.torch, bound_weights(layer, call), layer.unused, passage, layer.returns, ranks, in_place)
+    unused = (*layer.unused, *unused_of_parts(layer, call))
+    tree = LayerNode(layer.torch, bound_weights(layer, call), unused, passage, layer.returns, ranks, in_place)
     return Value(node, Module((tree,)))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
 from migrate.diagnostics import Unsupported
-from migrate.known.constructed import BoundWeight, LayerNode
+from migrate.known.constructed import BoundWeight, LayerNode, ListNode, Node
 from migrate.known.kinds import Module
 from migrate.layers.layer import Layer, Part, Weight
 from migrate.layers.moves import Permute
@@ -113,17 +113,59 @@ def _of_wrapped(layer: Layer, call: Call) -> Iterator[BoundWeight]:
 
 def _of_part(part: Part, call: Call) -> Iterator[BoundWeight]:
     """The weights of a layer that is an argument of another one."""
+    for inside, layer in _layers_of(part, call):
+        yield from _placed(part, call, inside, layer)
+
+
+def unused_of_parts(layer: Layer, call: Call) -> Iterator[tuple[str, str]]:
+    """What the layers among the arguments of a layer have in torch that fills no leaf, with the reasons."""
+    for part in layer.parts:
+        for inside, held in () if part.over else _layers_of(part, call):
+            yield from ((f"{part.torch}.{_under(inside)}{key}", reason) for key, reason in held.unused)
+
+
+def _placed(part: Part, call: Call, inside: Sequence[int], layer: LayerNode) -> Iterator[BoundWeight]:
+    """The weights of a layer in an argument, of which `inside` has its number, or several where rows are in rows."""
+    leaves = "".join(f"layers_{number}/" for number in inside)
+    for weight in layer.weights:
+        torch, leaf = f"{part.torch}.{_under(inside)}{weight.torch}", f"{part.leaf}/{leaves}{weight.leaf}"
+        place = Weight(torch, leaf, (), over=part.over)
+        for one in _copies(place, call):
+            optional = weight.optional or "{i}" in one.torch
+            yield replace(weight, torch=one.torch, leaf=one.leaf, optional=optional)
+
+
+def _under(inside: Sequence[int]) -> str:
+    return "".join(f"{number}." for number in inside)
+
+
+def _layers_of(part: Part, call: Call) -> Iterator[tuple[tuple[int, ...], LayerNode]]:
+    """The layer that an argument is, or those of the Sequential that it is, with their numbers; none for None."""
     value = call.value(part.argument)
     if nodes.is_literal(value.node, None):
         return
     option = value.kind.options[0] if isinstance(value.kind, Module) and len(value.kind.options) == 1 else None
-    if not isinstance(option, LayerNode):
+    if option is None or not _holds_layers(option, alone=bool(part.over)):
         raise Unsupported("MIG203", f"{call.api}: {part.argument} must be one of torch's own layers here")
-    for weight in option.weights:
-        place = Weight(f"{part.torch}.{weight.torch}", f"{part.leaf}/{weight.leaf}", (), over=part.over)
-        for one in _copies(place, call):
-            optional = weight.optional or "{i}" in one.torch
-            yield replace(weight, torch=one.torch, leaf=one.leaf, optional=optional)
+    yield from _numbered(option)
+
+
+def _holds_layers(option: Node, alone: bool) -> bool:
+    """Whether a module is a layer of torch's or, unless it must be `alone`, a Sequential of some."""
+    if isinstance(option, LayerNode):
+        return True
+    if not isinstance(option, ListNode) or alone or option.infix != "/layers_" or option.dynamic or option.keys:
+        return False
+    channels = (option.passage.entry, option.passage.exit)
+    return "last" not in channels and all(_holds_layers(child, alone) for child in option.children)
+
+
+def _numbered(option: Node) -> Iterator[tuple[tuple[int, ...], LayerNode]]:
+    if isinstance(option, LayerNode):
+        yield (), option
+    elif isinstance(option, ListNode):
+        for number, child in enumerate(option.children):
+            yield from (((number, *inside), layer) for inside, layer in _numbered(child))
 
 
 def _copies(weight: Weight, call: Call) -> Iterator[Weight]:

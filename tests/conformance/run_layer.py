@@ -39,9 +39,10 @@ def cases() -> list[Case]:
 
 def source(constructor: str, call: str = "x", inputs: str = "") -> str:
     """A module that holds one layer (or several, in a Sequential)."""
+    graphs = "import torch_geometric.nn as gnn\n" if "gnn." in constructor else ""
     names = ", ".join(["x", *(given.name for given in more_inputs(inputs))])
     return (
-        "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\nclass M(nn.Module):\n"
+        f"import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n{graphs}\n\nclass M(nn.Module):\n"
         f"    def __init__(self):\n        super().__init__()\n        self.layer = {constructor}\n\n"
         f"    def forward(self, {names}):\n        return self.layer({call})\n"
     )

@@ -33,6 +33,7 @@ from migrate.known.kinds import (
 )
 from migrate.known.script import Script
 from migrate.known.weight_kinds import WEIGHT_NAME, Parameters, Selection, Weight
+from migrate.lowering.host import graphs
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
@@ -173,7 +174,7 @@ def loop_kind(kind: Kind, origin: int) -> Kind:
     if isinstance(kind, Tensor):
         return replace(kind, rank=kind.rank - 1 if kind.rank > 0 else -1)
     if isinstance(kind, Host):
-        return Host("batch", frozenset({origin}))
+        return graphs.element_of(kind, origin) or Host("batch", frozenset({origin}))
     if isinstance(kind, Module):
         return element_kind(kind)
     if isinstance(kind, Parameters | Selection):
@@ -281,6 +282,9 @@ def item_kind(kind: Kind, node: cst.Subscript, indices: list[Value | None]) -> K
     if isinstance(kind, Tensor):
         return replace(kind, rank=_rank_of_item(kind.rank, indices), optional=False)
     if isinstance(kind, Host):
+        one = graphs.element_of(kind)
+        if one is not None:
+            return one if isinstance(node.slice[0].slice, cst.Index) else kind
         return Host("tensor", kind.origins) if is_batch(kind) else Host("tensor")
     if isinstance(kind, Items):
         number = nodes.literal(node.slice[0].slice.value) if isinstance(node.slice[0].slice, cst.Index) else ...

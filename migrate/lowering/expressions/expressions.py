@@ -62,6 +62,7 @@ from migrate.lowering.expressions.names_of_numpy import current_name
 from migrate.lowering.expressions.names_of_six import SIX, of_python
 from migrate.lowering.expressions.packed_elements import elements_of
 from migrate.lowering.expressions.typed_tensors import tensor_type
+from migrate.lowering.host import graphs
 from migrate.lowering.models.borrowed_models import borrowed_value
 from migrate.lowering.models.objects_at_hand import surely_held
 from migrate.lowering.models.replaced_parts import ReplacedParts
@@ -286,6 +287,9 @@ class Expressions(
         if isinstance(base.kind, Tensor | Weight):
             return self.tensor_attribute(node, base, attribute)
         if isinstance(base.kind, Host):
+            of_graph = graphs.field(base.kind, attribute)
+            if of_graph is not None:
+                return Value(node.with_changes(value=base.node), of_graph)
             tensor = base.kind.what == "tensor"
             kind: Kind = Number() if tensor and attribute in ("shape", "ndim", "dtype") else Host("data")
             part = is_batch(base.kind) and is_field(attribute)

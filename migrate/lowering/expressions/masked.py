@@ -49,7 +49,8 @@ class MaskedSelections(StaticMasks):
             inverted = isinstance(written, cst.UnaryOperation) and isinstance(written.operator, cst.BitInvert)
             typed = value.kind.dtype
             return typed == "bool" or (not typed and (inverted or holds_bools(self, node)))
-        return isinstance(value.kind, Host) and isinstance(written, cst.Comparison)
+        told = isinstance(value.kind, Host) and value.kind.dtype == "bool"
+        return told or (isinstance(value.kind, Host) and isinstance(written, cst.Comparison))
 
     def is_constant_mask(self, node: Expr) -> bool:
         """Whether a mask is an attribute that the constructor alone sets: it is worked out there, with its values."""

@@ -44,6 +44,7 @@ from migrate.lowering.expressions.or_else import OrElse
 from migrate.lowering.expressions.own_calls import OwnCalls
 from migrate.lowering.expressions.rows_of_packages import rows_of
 from migrate.lowering.expressions.user_calls import UserCalls
+from migrate.lowering.host import graphs
 from migrate.lowering.host.metrics import METRIC
 from migrate.lowering.host.transforms import RESHAPING, TRANSFORM, transformed_image
 from migrate.lowering.models.called_parts import CalledParts
@@ -168,9 +169,10 @@ class ValueCalls(
             self.script.holding_data.add(inside(self.unit.scope, name))
         refuse_given_to_others(self, node, values)
         made = node.with_changes(func=nodes.parenthesized(callee.node), args=placed(node.args, values))
-        image = transformed_image(node, kind, [value.kind for value in values])
-        if image is not None:
-            return Value(made, image)
+        given = [value.kind for value in values]
+        transformed = transformed_image(node, kind, given) or graphs.called_by(kind, given)
+        if transformed is not None:
+            return Value(made, transformed)
         held = (of_queue(node, values) or rows_of(self, node, values)) if kind == Plain("imported") else None
         if held is not None:
             return Value(made, held)

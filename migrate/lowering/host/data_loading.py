@@ -29,6 +29,7 @@ from migrate.known.qualified import inside
 from migrate.known.weight_kinds import Weight
 from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.expressions.typed_tensors import TENSOR_TYPES, tensor_type
+from migrate.lowering.host import graphs
 from migrate.lowering.host.generators import Generators
 from migrate.lowering.host.transforms import of_transforms
 from migrate.rules.catalogue import RULES
@@ -58,6 +59,9 @@ _FROM_NUMPY = kept(nodes.expression("torch.from_numpy"))
 DEVICE = kept(nodes.expression('torch.device("cpu")'))  # of torch code that loads data
 
 
+_IN_JIT = ("forward", "setup", "region")
+
+
 class DataLoading(Generators):
     """What stays torch, and the border to JAX."""
 
@@ -78,12 +82,13 @@ class DataLoading(Generators):
             self.sink(value.kind)
             self.keep(arg.value)
             args.append(arg.with_changes(value=for_torch(value)))
+        graphs.refuse_in_jit(name, [self.kind_of(arg.value) for arg in node.args], self.context in _IN_JIT)
         what = "loader" if name.endswith("DataLoader") else "data"
         if name.startswith("torchvision.utils"):
             what = "tensor"
         if name.startswith("torch.utils.tensorboard"):
             what = "writer"
-        return Value(node.with_changes(args=args), of_transforms(self, name, node) or Host(what))
+        return Value(node.with_changes(args=args), of_transforms(self, name, node) or graphs.of_graphs(name) or Host(what))
 
     def given_function(self, node: Expr) -> bool:
         """Whether an argument of data loading is a function of the user's, as a `collate_fn` is: it stays torch."""
@@ -161,7 +166,9 @@ class DataLoading(Generators):
             return self.cast(node, array) if method == "to" else array
         if is_batch(kind) and method == "type" and self.places(node):
             return self.cast(node, Value(self.taken_in(base.node), Tensor()))
-        result: Kind = kind if kind.what == "generator" else Host("data")
+        if graphs.is_placed(kind, method):
+            return base
+        result: Kind = kind if kind.what == "generator" else graphs.method_of(kind, method) or Host("data")
         if is_batch(kind):
             numeric = method in ("item", "size", "dim", "numel", "tolist", "numpy")
             result = UNKNOWN if numeric else Host("tensor", kind.origins if method in RULES else frozenset())
@@ -238,7 +245,7 @@ class DataLoading(Generators):
                 if isinstance(kind, Host) and kind.what == "tensor" and kind.origins and kind.origins <= converting:
                     names.append(name)
         wanted = [name for name in names if self.loaded_later(name)]
-        if not wanted or self.context in ("forward", "setup", "region"):
+        if not wanted or self.context in _IN_JIT:
             return []
         for name in wanted:
             self.env.kinds[name] = Tensor()

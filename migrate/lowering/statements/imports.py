@@ -25,7 +25,7 @@ from migrate.machine import NO_OPS, REGISTRIES
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Statement
 
-_TORCH = ("torch", "torchvision", "torchtext", "torchaudio")
+_TORCH = ("torch", "torchvision", "torchtext", "torchaudio", "torch_geometric")
 _PROGRESS = (
     "tqdm",
     "tqdm.tqdm",

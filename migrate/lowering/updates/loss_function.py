@@ -25,6 +25,7 @@ from migrate.known.kinds import (
 )
 from migrate.known.states import BATCH_STATS, PARAMS, State
 from migrate.lowering.expressions.elements import is_field
+from migrate.lowering.host import graphs
 from migrate.lowering.models.models import Models
 from migrate.lowering.models.object_history import moves
 from migrate.lowering.updates.merging import merged_outputs
@@ -171,6 +172,8 @@ class LossFunctions(Models):
         """What one of several things in a batch is, `batch.text`: the batch may be no pytree. None for other paths."""
         name, _, attribute = path.partition(".")
         kind = self.kind_of_name(name)
+        if graphs.is_graph(kind) and attribute and "." not in attribute:
+            return graphs.field(kind, attribute)
         return Host("tensor", kind.origins) if is_batch(kind) and attribute and is_field(attribute) else None
 
     def reachable(self, name: str) -> bool:

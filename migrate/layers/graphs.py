@@ -1,0 +1,183 @@
+"""Graph layers of PyG (torch_geometric), whose edges are given as `edge_index`: sources and targets, two rows."""
+
+from migrate.layers.layer import Layer, Layout, Part, Sample, Weight
+from migrate.layers.moves import Permute
+
+HOME = "torch_geometric.nn."
+_EDGES = "torch.tensor([[0, 1, 2, 3, 1, 1, 4], [1, 2, 0, 2, 1, 3, 2]])"  # one self-loop; node 4 has no source
+_CACHED = "`cached` says nothing in JAX: the edges are weighted in each call, by XLA."
+_AGGREGATIONS: tuple[tuple[object, ...], str] = (
+    ("mean", "max", "add", "sum"),
+    "only sums, means and maxima of the neighbours are supported",
+)
+
+
+def _dense(name: str, inputs: str, outputs: str, bias: str = "") -> tuple[Weight, ...]:
+    """The weights of one of PyG's dense layers inside another layer; its bias where the expression is true."""
+    kernel = Weight(f"{name}.weight", f"{name}/kernel", (inputs, outputs), (Permute((1, 0)),))
+    return (kernel, Weight(f"{name}.bias", f"{name}/bias", (outputs,), when=bias)) if bias else (kernel,)
+
+
+LAYERS = (
+    Layer(
+        torch=f"{HOME}GCNConv",
+        signature="in_channels, out_channels, improved=False, cached=False, add_self_loops=None, normalize=True, "
+        "bias=True",
+        template="GCNConv({out_channels}, improved={improved?False}, add_self_loops={add_self_loops?None}, "
+        "normalize={normalize?True}, bias={bias?True})",
+        note=f"A self-loop that is there keeps its weight; `improved` needs weights. {_CACHED}",
+        layout=Layout.FIRST,
+        call="x, edge_index, edge_weight=None",
+        weights=(*_dense("lin", "in_channels", "out_channels"), Weight("bias", "bias", ("out_channels",), when="bias")),
+        snippets=("GCNConv",),
+        samples=(
+            Sample("gnn.GCNConv(4, 3)", (5, 4), call=f"x, {_EDGES}"),
+            Sample("gnn.GCNConv(4, 3, improved=True, bias=False)", (5, 4), call=f"x, {_EDGES}, w", inputs="w: pos[7]"),
+            Sample(
+                "gnn.GCNConv(4, 3, cached=True, normalize=False)", (5, 4), call=f"x, {_EDGES}, w", inputs="w: f32[7]"
+            ),
+            Sample("gnn.GCNConv(4, 3, add_self_loops=False)", (2, 5, 4), call=f"x, {_EDGES}"),
+        ),
+    ),
+    Layer(
+        torch=f"{HOME}SGConv",
+        signature="in_channels, out_channels, K=1, cached=False, add_self_loops=True, bias=True",
+        template="SGConv({out_channels}, K={K?1}, add_self_loops={add_self_loops?True}, bias={bias?True})",
+        note="K steps of message passing, then one dense layer.",
+        layout=Layout.FIRST,
+        call="x, edge_index, edge_weight=None",
+        weights=_dense("lin", "in_channels", "out_channels", bias="bias"),
+        refuses={"cached": ((False,), "torch keeps what the first input was propagated to, whatever comes then")},
+        snippets=("SGConv",),
+        samples=(
+            Sample("gnn.SGConv(4, 3, K=2)", (5, 4), call=f"x, {_EDGES}"),
+            Sample(
+                "gnn.SGConv(4, 3, bias=False, add_self_loops=False)",
+                (5, 4),
+                call=f"x, {_EDGES}, edge_weight=w",
+                inputs="w: pos[7]",
+            ),
+        ),
+    ),
+    Layer(
+        torch=f"{HOME}APPNP",
+        signature="K, alpha, dropout=0.0, cached=False, add_self_loops=True, normalize=True",
+        template="APPNP({K}, {alpha}, dropout={dropout?0.0}, add_self_loops={add_self_loops?True}, "
+        "normalize={normalize?True}, training={dropout:training?False})",
+        note=f"The dropout is one of edges, and adds up over the steps. {_CACHED}",
+        layout=Layout.FIRST,
+        call="x, edge_index, edge_weight=None",
+        trains=True,
+        draws=True,
+        trains_if="dropout",
+        snippets=("APPNP",),
+        samples=(
+            Sample("gnn.APPNP(3, 0.1)", (5, 4), call=f"x, {_EDGES}"),
+            Sample("gnn.APPNP(K=2, alpha=0.3, dropout=1.0)", (5, 4), call=f"x, {_EDGES}"),
+        ),
+    ),
+    Layer(
+        torch=f"{HOME}SAGEConv",
+        signature="in_channels, out_channels, aggr='mean', normalize=False, root_weight=True, project=False, bias=True",
+        template="SAGEConv({out_channels}, aggr={aggr?'mean'}, normalize={normalize?False}, "
+        "root_weight={root_weight?True}, project={project?False}, bias={bias?True})",
+        note="A node without sources gets 0 of them, by the maximum too.",
+        layout=Layout.FIRST,
+        call="x, edge_index, size=None",
+        weights=(
+            *(
+                Weight(one.torch, one.leaf, one.shape, one.moves, when="project")
+                for one in _dense("lin", "in_channels", "in_channels", bias="project")
+            ),
+            *_dense("lin_l", "in_channels", "out_channels", bias="bias"),
+            *(
+                Weight(one.torch, one.leaf, one.shape, one.moves, when="root_weight")
+                for one in _dense("lin_r", "in_channels", "out_channels")
+            ),
+        ),
+        refuses={"aggr": _AGGREGATIONS},
+        snippets=("SAGEConv",),
+        samples=(
+            Sample("gnn.SAGEConv(4, 3)", (5, 4), call=f"x, {_EDGES}"),
+            Sample("gnn.SAGEConv(4, 3, 'max', normalize=True, project=True)", (5, 4), call=f"x, {_EDGES}"),
+            Sample("gnn.SAGEConv(4, 3, aggr='sum', root_weight=False, bias=False)", (5, 4), call=f"x, {_EDGES}"),
+            Sample("gnn.SAGEConv(4, 3)", (5, 4), call=f"(x, x[:4]), {_EDGES}"),
+        ),
+    ),
+    Layer(
+        torch=f"{HOME}GraphConv",
+        signature="in_channels, out_channels, aggr='add', bias=True",
+        template="GraphConv({out_channels}, aggr={aggr?'add'}, bias={bias?True})",
+        note="The bias is that of the neighbours' matrix.",
+        layout=Layout.FIRST,
+        call="x, edge_index, edge_weight=None, size=None",
+        weights=(
+            *_dense("lin_rel", "in_channels", "out_channels", bias="bias"),
+            *_dense("lin_root", "in_channels", "out_channels"),
+        ),
+        refuses={"aggr": _AGGREGATIONS},
+        snippets=("GraphConv",),
+        samples=(
+            Sample("gnn.GraphConv(4, 3)", (5, 4), call=f"x, {_EDGES}, w", inputs="w: f32[7]"),
+            Sample("gnn.GraphConv(4, 3, aggr='mean', bias=False)", (5, 4), call=f"(x, x[:4]), {_EDGES}"),
+        ),
+    ),
+    Layer(
+        torch=f"{HOME}GINConv",
+        signature="nn, eps=0.0, train_eps=False, aggr='add'",
+        template="GINConv({nn}, eps={eps?0.0}, train_eps={train_eps?False}, aggr={aggr?'add'})",
+        note="Where eps is not trained, it is the number that the constructor was given.",
+        layout=Layout.FIRST,
+        call="x, edge_index, size=None",
+        weights=(Weight("eps", "eps", ("1",), when="train_eps"),),
+        unused=(("eps", "where it is not trained, the constructor has the number"),),
+        parts=(Part("nn", "nn", "nn"),),
+        refuses={"aggr": _AGGREGATIONS},
+        snippets=("GINConv",),
+        samples=(
+            Sample("gnn.GINConv(nn.Linear(4, 3), train_eps=True)", (5, 4), call=f"x, {_EDGES}"),
+            Sample(
+                "gnn.GINConv(nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)), train_eps=True, aggr='max')",
+                (5, 4),
+                call=f"x, {_EDGES}",
+            ),
+        ),
+    ),
+    Layer(
+        torch=f"{HOME}GATConv",
+        signature="in_channels, out_channels, heads=1, concat=True, negative_slope=0.2, dropout=0.0, "
+        "add_self_loops=True, edge_dim=None, fill_value='mean', bias=True, residual=False",
+        template="GATConv({out_channels}, heads={heads?1}, concat={concat?True}, "
+        "negative_slope={negative_slope?0.2}, dropout={dropout?0.0}, add_self_loops={add_self_loops?True}, "
+        "bias={bias?True}, residual={residual?False}, training={dropout:training?False})",
+        note="The dropout is one of the attention weights. Self-loops that are there are replaced.",
+        layout=Layout.FIRST,
+        call="x, edge_index",
+        trains=True,
+        draws=True,
+        trains_if="dropout",
+        weights=(
+            *_dense("lin", "in_channels", "heads * out_channels"),
+            Weight("att_src", "att_src", ("1", "heads", "out_channels")),
+            Weight("att_dst", "att_dst", ("1", "heads", "out_channels")),
+            *(
+                Weight(one.torch, one.leaf, one.shape, one.moves, when="residual")
+                for one in _dense("res", "in_channels", "out_channels * (heads if concat else 1)")
+            ),
+            Weight("bias", "bias", ("out_channels * (heads if concat else 1)",), when="bias"),
+        ),
+        refuses={"edge_dim": ((None,), "attention by the features of edges is not supported")},
+        snippets=("GATConv",),
+        samples=(
+            Sample("gnn.GATConv(4, 3, heads=2)", (5, 4), call=f"x, {_EDGES}"),
+            Sample(
+                "gnn.GATConv(4, 3, 2, concat=False, dropout=1.0, residual=True, bias=False)",
+                (5, 4),
+                call=f"x, {_EDGES}",
+            ),
+            Sample(
+                "gnn.GATConv(4, 3, negative_slope=0.5, add_self_loops=False)", (5, 4), call=f"x, edge_index={_EDGES}"
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,82 @@
+"""PyG's graphs: objects of the data loading that hold tensors of torch's by name, each an array where JAX reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from migrate.diagnostics import Unsupported
+from migrate.known.kinds import UNKNOWN, Host, Kind, Number, Tensor
+
+_HOME = "torch_geometric."
+GRAPHS = Host("graphs")  # a data set or a loader, which gives graphs
+TRANSFORM = Host("graph transform")  # what gives a graph for a graph
+_COUNTS = frozenset(
+    {"num_nodes", "num_edges", "num_graphs", "num_features", "num_node_features", "num_edge_features", "num_classes"}
+)
+_MASKS = ("train_mask", "val_mask", "test_mask")
+_OPTIONAL = ("edge_attr", "edge_weight")  # None in graphs whose edges have nothing of their own
+_PLACING = ("to", "cuda", "cpu", "pin_memory", "contiguous")
+_SETS = ("shuffle", "copy", "index_select")  # methods of a data set that give another one
+_SPARSE = ("adj", "adj_t")  # matrices of torch_sparse, which are no arrays
+
+
+def is_graph(kind: Kind) -> bool:
+    """Whether a kind is that of one graph, or of several as one."""
+    return isinstance(kind, Host) and kind.what == "graph"
+
+
+def of_graphs(name: str) -> Kind | None:
+    """What a call of PyG's data loading gives, by its full name; None where that is nothing of graphs."""
+    part, _, called = name.removeprefix(_HOME).partition(".")
+    if not name.startswith(_HOME) or not called[:1].isupper():
+        return None
+    if part == "data":
+        return Host("graph") if called in ("Data", "Batch") else None
+    return {"datasets": GRAPHS, "loader": GRAPHS, "transforms": TRANSFORM}.get(part)
+
+
+def called_by(callee: Kind, given: Sequence[Kind]) -> Kind | None:
+    """What a call of a transform gives; None for calls of other things."""
+    if callee != TRANSFORM:
+        return None
+    return Host("graph") if any(map(is_graph, given)) else UNKNOWN
+
+
+def element_of(kind: Kind, origin: int | None = None) -> Kind | None:
+    """What is taken out of a set of graphs, or gone over; None for other kinds."""
+    if kind != GRAPHS:
+        return None
+    return Host("graph") if origin is None else Host("graph", frozenset({origin}))
+
+
+def field(kind: Kind, attribute: str) -> Kind | None:
+    """What a graph or a set of graphs has under a name; None for other kinds. Raises Unsupported."""
+    if kind == GRAPHS or is_graph(kind):
+        if attribute in _COUNTS:
+            return Number()
+        if kind == GRAPHS:
+            return Host("graph") if attribute in ("data", "_data") else Host("data")
+        if attribute in _SPARSE:
+            raise Unsupported("MIG302", f"{attribute} of a graph: edges in a sparse matrix, which are no array")
+        return Host("tensor", dtype="bool" if attribute in _MASKS else "", optional=attribute in _OPTIONAL)
+    return None
+
+
+def method_of(kind: Kind, method: str) -> Kind | None:
+    """What a method of a graph or of a set gives; None for other kinds."""
+    if kind == GRAPHS:
+        return GRAPHS if method in _SETS else Host("data")
+    if is_graph(kind):
+        return kind if method in _PLACING or method == "clone" else Host("data")
+    return None
+
+
+def is_placed(kind: Kind, method: str) -> bool:
+    """Whether a method only moves a graph to a device."""
+    return is_graph(kind) and method in _PLACING
+
+
+def refuse_in_jit(name: str, given: Sequence[Kind], traced: bool) -> None:
+    """Declines PyG's functions of tensors for arrays. Raises Unsupported."""
+    if name.startswith(f"{_HOME}utils.") and (traced or any(isinstance(kind, Tensor) for kind in given)):
+        raise Unsupported("MIG301", name)
