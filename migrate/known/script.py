@@ -166,6 +166,8 @@ class Script(ByRound):
     going_on: set[str] = field(default_factory=set, metadata=IN_ONE_ROUND)
     # functions that jit traces -> the calls in them that tell something outside of tensors, by their ids
     told: dict[str, set[int]] = field(default_factory=dict, metadata=IN_ONE_ROUND)
+    # classes of models that are given graphs of PyG's -> the calls
+    fed: dict[str, set[int]] = field(default_factory=dict, metadata=IN_ONE_ROUND)
     # functions that jit traces -> what they ask of what changes in training, and whether that may be asked again and
     # again, or in vain
     asked: dict[str, dict[Expr, bool]] = field(default_factory=dict, metadata=IN_ONE_ROUND)

@@ -10,7 +10,7 @@ from migrate.known.kinds import UNKNOWN, Host, Kind, Number, Tensor
 _HOME = "torch_geometric."
 GRAPHS = Host("graphs")  # a data set or a loader, which gives graphs
 TRANSFORM = Host("graph transform")  # what gives a graph for a graph
-_COUNTS = frozenset(
+COUNTS = frozenset(
     {"num_nodes", "num_edges", "num_graphs", "num_features", "num_node_features", "num_edge_features", "num_classes"}
 )
 _MASKS = ("train_mask", "val_mask", "test_mask")
@@ -52,7 +52,7 @@ def element_of(kind: Kind, origin: int | None = None) -> Kind | None:
 def field(kind: Kind, attribute: str) -> Kind | None:
     """What a graph or a set of graphs has under a name; None for other kinds. Raises Unsupported."""
     if kind == GRAPHS or is_graph(kind):
-        if attribute in _COUNTS:
+        if attribute in COUNTS:
             return Number()
         if kind == GRAPHS:
             return Host("graph") if attribute in ("data", "_data") else Host("data")

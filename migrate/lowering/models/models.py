@@ -14,6 +14,7 @@ from migrate.known.states import BATCH_STATS, MODE, State
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import placed
 from migrate.lowering.expressions.elements import computed
+from migrate.lowering.host.graphs import is_graph
 from migrate.lowering.host.host_draws import HostDraws
 from migrate.lowering.initial.method_examples import MethodUses
 from migrate.lowering.models.chosen_models import joined_results
@@ -132,6 +133,8 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
             raise Unsupported("MIG301", f"{nodes.code(node.func)}: a model that has no name of its own")
         self.record_example(kind, node.args)
         self.script.passes[usage.site_of(node)] = kind.place, ""
+        if any(is_graph(self.kind_of(arg.value)) for arg in node.args):
+            self.script.fed.setdefault(kind.cls, set()).add(usage.site_of(node))
         mode = self.mode(kind)
         values = [self.fed(arg.value) for arg in node.args]
         result = self.call_kind(kind, node.args, values)

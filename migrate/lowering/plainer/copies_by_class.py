@@ -43,6 +43,7 @@ from migrate.lowering.plainer.frozen_where_made import with_freezing_where_made
 from migrate.lowering.plainer.functions_of_methods import with_functions_as_methods
 from migrate.lowering.plainer.gradients_of_inputs import with_gradients_of_inputs
 from migrate.lowering.plainer.gradients_read import with_gradients_read
+from migrate.lowering.plainer.graphs_apart import with_graphs_apart
 from migrate.lowering.plainer.inherited_methods import with_inherited_methods
 from migrate.lowering.plainer.initialisers_outside import with_initialisers_inside
 from migrate.lowering.plainer.initialisers_told import with_initialisers_told
@@ -232,7 +233,7 @@ def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> lis
     made = made or with_freezing_where_made(inputs) or with_parts_at_hand(inputs)
     made = made or with_gradients_read(inputs, lowered) or with_kept_returned(inputs, lowered)
     made = made or with_told_by_callers(inputs, lowered) or with_asked_by_callers(inputs, lowered)
-    made = made or with_weights_read_of_models(inputs, lowered)
+    made = made or with_weights_read_of_models(inputs, lowered) or with_graphs_apart(inputs, lowered)
     made = made or with_lists_apart(inputs, lowered) or with_attributes_apart(inputs, lowered)
     made = made or with_sums_as_lists(inputs, lowered)
     return made or with_inputs_kept(inputs, lowered) or with_attributes_handed_on(inputs, lowered)
