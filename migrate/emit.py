@@ -24,7 +24,12 @@ from migrate.syntax.nonlocals import with_names_outside
 from migrate.syntax.suites import is_import
 from migrate.syntax.walking import every
 
-_REPLACED = {"torch", "torch_geometric", "accelerate", "contextlib"}  # packages of which an output keeps only what it uses
+_REPLACED = {
+    "torch",
+    "torch_geometric",
+    "accelerate",
+    "contextlib",
+}  # packages of which an output keeps only what it uses
 _BLANK = cst.EmptyLine(indent=False)
 
 _SHARDING = ("Mesh", "NamedSharding", "PartitionSpec")

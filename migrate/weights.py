@@ -215,7 +215,8 @@ class _Collected:
         if isinstance(node, LayerNode):
             for weight in node.weights:
                 self.weight(weight, torch, flax, depth, optional)
-            self.unused += [Unused(_join(torch, ".", key), reason) for key, reason in node.unused]
+            keys = {key.replace("{i}", f"{{{depth}}}"): reason for key, reason in node.unused}
+            self.unused += [Unused(_join(torch, ".", key), reason) for key, reason in keys.items()]
         elif isinstance(node, ClassNode):
             self.cls(node.cls, torch, flax, depth, optional)
         elif isinstance(node, ChoiceNode):

@@ -1,6 +1,8 @@
 """Graph layers of PyG (torch_geometric), whose edges are given as `edge_index`: sources and targets, two rows."""
 
-from migrate.layers.layer import Layer, Layout, Part, Sample, Weight
+from dataclasses import replace
+
+from migrate.layers.layer import Layer, Layout, Part, Sample, Variant, Weight
 from migrate.layers.moves import Permute
 
 HOME = "torch_geometric.nn."
@@ -17,6 +19,28 @@ def _dense(name: str, inputs: str, outputs: str, bias: str = "") -> tuple[Weight
     kernel = Weight(f"{name}.weight", f"{name}/kernel", (inputs, outputs), (Permute((1, 0)),))
     return (kernel, Weight(f"{name}.bias", f"{name}/bias", (outputs,), when=bias)) if bias else (kernel,)
 
+
+def _in_list(name: str, count: str, weight: Weight) -> Weight:
+    """A weight of each element of a list of `count` layers."""
+    torch, leaf = f"{name}.{{i}}.{weight.torch}", f"{name}_{{i}}/{weight.leaf}"
+    return replace(weight, torch=torch, leaf=leaf, over=count)
+
+
+_NORM = (
+    Weight("module.weight", "scale", ("?",), when="norm is not None"),
+    Weight("module.bias", "bias", ("?",), when="norm is not None"),
+    Weight("module.running_mean", "mean", ("?",), collection="batch_stats", when="norm is not None"),
+    Weight("module.running_var", "var", ("?",), collection="batch_stats", when="norm is not None"),
+)
+
+_LINEAR = (
+    Weight("weight", "kernel", ("?", "?"), (Permute((1, 0)),)),
+    Weight("bias", "bias", ("?",), when="bias"),
+)
+_OF_MLP = (
+    "dropout={dropout?0.0}, act={act?'relu'}, act_first={act_first?False}, norm={norm?'batch_norm'}, "
+    "plain_last={plain_last?True}, bias={bias?True}, training={norm:training_of?False}"
+)
 
 LAYERS = (
     Layer(
@@ -166,7 +190,10 @@ LAYERS = (
             ),
             Weight("bias", "bias", ("out_channels * (heads if concat else 1)",), when="bias"),
         ),
-        refuses={"edge_dim": ((None,), "attention by the features of edges is not supported")},
+        refuses={
+            "in_channels": ((int,), "nodes of two sorts are not supported"),
+            "edge_dim": ((None,), "attention by the features of edges is not supported"),
+        },
         snippets=("GATConv",),
         samples=(
             Sample("gnn.GATConv(4, 3, heads=2)", (5, 4), call=f"x, {_EDGES}"),
@@ -179,5 +206,95 @@ LAYERS = (
                 "gnn.GATConv(4, 3, negative_slope=0.5, add_self_loops=False)", (5, 4), call=f"x, edge_index={_EDGES}"
             ),
         ),
+    ),
+    Layer(
+        torch=f"{HOME}MLP",
+        signature="channel_list=None, *, in_channels=None, hidden_channels=None, out_channels=None, num_layers=None, "
+        "dropout=0.0, act='relu', act_first=False, act_kwargs=None, norm='batch_norm', norm_kwargs=None, "
+        "plain_last=True, bias=True",
+        template=f"MLP({{channel_list}}, {_OF_MLP})",
+        note="Batch norms between the layers by default, and none behind the last.",
+        layout=Layout.FIRST,
+        weights=(
+            *(_in_list("lins", "num_layers", one) for one in _LINEAR),
+            *(_in_list("norms", "num_layers", one) for one in _NORM),
+        ),
+        unused=(("norms.{i}.module.num_batches_tracked", "only a cumulative average needs it"),),
+        variants=(
+            Variant(
+                "in_channels is not None",
+                "MLP([{in_channels}, *[{hidden_channels}] * ({num_layers} - 1), {out_channels}], " + _OF_MLP + ")",
+            ),
+        ),
+        trains=True,
+        draws=True,
+        trains_if="dropout or norm",
+        refuses={
+            "act": (("relu", "elu", "tanh", "sigmoid", None), "an activation that is not supported here"),
+            "norm": (("batch_norm", None), "only batch norms are supported here"),
+            "act_kwargs": ((None,), "arguments of the activation are not supported"),
+            "norm_kwargs": ((None,), "arguments of the norm are not supported"),
+        },
+        snippets=("MLP",),
+        samples=(
+            Sample("gnn.MLP([4, 6, 5, 3])", (5, 4)),
+            Sample("gnn.MLP([4, 6, 3], norm=None, dropout=1.0, act='tanh', bias=False)", (5, 4)),
+            Sample(
+                "gnn.MLP(in_channels=4, hidden_channels=6, out_channels=3, num_layers=3, act_first=True, "
+                "plain_last=False)",
+                (5, 4),
+            ),
+        ),
+    ),
+    Layer(
+        torch=f"{HOME}BatchNorm",
+        signature="in_channels, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, "
+        "allow_single_element=False, device=None",
+        template="BatchNorm(use_running_average=not self.training, momentum={momentum?0.1}, epsilon={eps?1e-5}, "
+        "affine={affine?True})",
+        note="Over all nodes of all graphs.",
+        layout=Layout.FIRST,
+        call="x",
+        weights=(
+            Weight("module.weight", "scale", ("in_channels",), when="affine"),
+            Weight("module.bias", "bias", ("in_channels",), when="affine"),
+            Weight("module.running_mean", "mean", ("in_channels",), collection="batch_stats"),
+            Weight("module.running_var", "var", ("in_channels",), collection="batch_stats"),
+        ),
+        unused=(("module.num_batches_tracked", "only a cumulative average needs it"),),
+        trains=True,
+        refuses={
+            "track_running_stats": ((True,), "only running statistics are supported here"),
+            "allow_single_element": ((False,), "how many nodes there are does not change how they are normalised"),
+        },
+        snippets=("BatchNorm",),
+        samples=(
+            Sample("gnn.BatchNorm(4)", (5, 4)),
+            Sample("gnn.BatchNorm(4, eps=1e-3, momentum=0.2, affine=False)", (5, 4)),
+        ),
+    ),
+    Layer(
+        torch=f"{HOME}Linear",
+        signature="in_channels, out_channels, bias=True, weight_initializer=None, bias_initializer=None",
+        template="nn.Dense({out_channels}, use_bias={bias?True})",
+        defaults="torch_init(fan_in={in_channels})",
+        note="The kernel is the transpose of torch's weight. Where in_channels is -1, the first input tells them.",
+        weights=(
+            Weight("weight", "kernel", ("?", "out_channels"), (Permute((1, 0)),), initializer="kernel_init"),
+            Weight("bias", "bias", ("out_channels",), when="bias", initializer="bias_init"),
+        ),
+        variants=(
+            Variant(
+                "(-1).__eq__(in_channels) is True",
+                "Lazy(lambda inputs: nn.Dense({out_channels}, use_bias={bias?True}, **torch_init(fan_in=inputs)))",
+                defaults="",
+            ),
+        ),
+        refuses={
+            "weight_initializer": ((None,), "initial weights of PyG's own are not supported"),
+            "bias_initializer": ((None,), "initial weights of PyG's own are not supported"),
+        },
+        snippets=("torch_init", "Lazy"),
+        samples=(Sample("gnn.Linear(6, 4)", (3, 6)), Sample("gnn.Linear(4, 3, bias=False)", (2, 3, 4))),
     ),
 )

@@ -115,7 +115,8 @@ class Layer:
     nested tuples of "tensor" and "None".
     trains: behaves differently in train mode. draws: needs the "dropout" stream then. Neither where the expression
     `trains_if` over the arguments is known to be false.
-    refuses: argument -> (the only literal values that are supported, why).
+    refuses: argument -> (the only literal values that are supported, why). `...` is anything but None, `int` anything
+    but several numbers.
     variants: forms for certain arguments; the first that applies is taken.
     parts: layers among its arguments, whose weights are its own too.
     inside: layers that it makes itself, which scripts call by their names: attribute -> layer.

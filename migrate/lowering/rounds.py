@@ -257,7 +257,10 @@ def _module_suite(lowering: Lowering, statements: Sequence[Statement]) -> Body:
 
 def _has_loader(script: Script) -> bool:
     known = [*script.finals.values(), *(facts.params for facts in script.functions.values())]
-    return any(isinstance(kind, Host) and kind.what == "loader" for kinds in known for kind in kinds.values())
+    return any(isinstance(kind, Host) and kind.what in _DRAWING for kinds in known for kind in kinds.values())
+
+
+_DRAWING = ("loader", "graphs", "loader of graphs")  # data loading that may shuffle by torch's generator
 
 
 def _all_stores(module: cst.Module) -> set[str]:

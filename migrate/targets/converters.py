@@ -192,6 +192,12 @@ def _training(call: Call, name: str, count: int) -> Expr:
     return nodes.name("False") if value is not ... and not value else nodes.expression("self.training")
 
 
+def _training_of(call: Call, name: str, count: int) -> Expr:
+    """The same of a layer of which two arguments do that: `name`, and dropout."""
+    plain = nodes.is_literal(_training(call, name, count), False)
+    return _training(call, "dropout", count) if plain else nodes.expression("self.training")
+
+
 _ACTIVATIONS = {
     "relu": "nn.relu",
     "torch.relu": "nn.relu",
@@ -284,6 +290,7 @@ CONVERTERS: dict[str, Callable[[Call, str, int], Expr]] = {
     "pad_triples": _pad_triples,
     "epsilon": _epsilon,
     "training": _training,
+    "training_of": _training_of,
     "pad_width": _pad_width,
     "pad_mode": _pad_mode,
     "behind": _behind,

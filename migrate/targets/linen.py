@@ -87,6 +87,7 @@ def construct(layer: Layer, call: Call, initializers: Mapping[str, Expr], elsewh
     """
     for name, (allowed, why) in layer.refuses.items():
         anything = ... in allowed and not nodes.is_literal(call.node(name), None)
+        anything = anything or (int in allowed and not isinstance(call.node(name), cst.Tuple | cst.List))
         if call.has(name) and not anything and not any(_equal(call.node(name), value) for value in allowed):
             raise Unsupported("MIG203", f"{layer.torch}({name}={nodes.code(call.node(name))}): {why}")
     if call.has("dtype") and nodes.code(call.node("dtype")) != "jnp.float32":

@@ -289,6 +289,8 @@ class Expressions(
         if isinstance(base.kind, Host):
             of_graph = graphs.field(base.kind, attribute)
             if of_graph is not None:
+                if is_batch(of_graph) and self.script.parallel:
+                    raise Unsupported("MIG302", f"{nodes.code(node)}: a graph is not split over several devices")
                 return Value(node.with_changes(value=base.node), of_graph)
             tensor = base.kind.what == "tensor"
             kind: Kind = Number() if tensor and attribute in ("shape", "ndim", "dtype") else Host("data")

@@ -88,7 +88,9 @@ class DataLoading(Generators):
             what = "tensor"
         if name.startswith("torch.utils.tensorboard"):
             what = "writer"
-        return Value(node.with_changes(args=args), of_transforms(self, name, node) or graphs.of_graphs(name) or Host(what))
+        return Value(
+            node.with_changes(args=args), of_transforms(self, name, node) or graphs.of_graphs(name) or Host(what)
+        )
 
     def given_function(self, node: Expr) -> bool:
         """Whether an argument of data loading is a function of the user's, as a `collate_fn` is: it stays torch."""

@@ -8,7 +8,8 @@ from migrate.diagnostics import Unsupported
 from migrate.known.kinds import UNKNOWN, Host, Kind, Number, Tensor
 
 _HOME = "torch_geometric."
-GRAPHS = Host("graphs")  # a data set or a loader, which gives graphs
+GRAPHS = Host("graphs")  # a data set of graphs
+LOADER = Host("loader of graphs")
 TRANSFORM = Host("graph transform")  # what gives a graph for a graph
 COUNTS = frozenset(
     {"num_nodes", "num_edges", "num_graphs", "num_features", "num_node_features", "num_edge_features", "num_classes"}
@@ -32,7 +33,7 @@ def of_graphs(name: str) -> Kind | None:
         return None
     if part == "data":
         return Host("graph") if called in ("Data", "Batch") else None
-    return {"datasets": GRAPHS, "loader": GRAPHS, "transforms": TRANSFORM}.get(part)
+    return {"datasets": GRAPHS, "loader": LOADER, "transforms": TRANSFORM}.get(part)
 
 
 def called_by(callee: Kind, given: Sequence[Kind]) -> Kind | None:
@@ -44,17 +45,18 @@ def called_by(callee: Kind, given: Sequence[Kind]) -> Kind | None:
 
 def element_of(kind: Kind, origin: int | None = None) -> Kind | None:
     """What is taken out of a set of graphs, or gone over; None for other kinds."""
-    if kind != GRAPHS:
+    if kind not in (GRAPHS, LOADER):
         return None
     return Host("graph") if origin is None else Host("graph", frozenset({origin}))
 
 
 def field(kind: Kind, attribute: str) -> Kind | None:
     """What a graph or a set of graphs has under a name; None for other kinds. Raises Unsupported."""
-    if kind == GRAPHS or is_graph(kind):
+    several = kind in (GRAPHS, LOADER)
+    if several or is_graph(kind):
         if attribute in COUNTS:
             return Number()
-        if kind == GRAPHS:
+        if several:
             return Host("graph") if attribute in ("data", "_data") else Host("data")
         if attribute in _SPARSE:
             raise Unsupported("MIG302", f"{attribute} of a graph: edges in a sparse matrix, which are no array")
@@ -64,11 +66,16 @@ def field(kind: Kind, attribute: str) -> Kind | None:
 
 def method_of(kind: Kind, method: str) -> Kind | None:
     """What a method of a graph or of a set gives; None for other kinds."""
-    if kind == GRAPHS:
-        return GRAPHS if method in _SETS else Host("data")
+    if kind in (GRAPHS, LOADER):
+        return kind if method in _SETS else Host("data")
     if is_graph(kind):
         return kind if method in _PLACING or method == "clone" else Host("data")
     return None
+
+
+def of_turns(kind: Kind) -> bool:
+    """Whether a graph is another one, of another size, at each turn of a loop."""
+    return is_graph(kind) and isinstance(kind, Host) and bool(kind.origins)
 
 
 def is_placed(kind: Kind, method: str) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
+from migrate.kept import kept
 from migrate.known.facts import CallSite, Example, FunctionFacts
 from migrate.known.kinds import (
     UNKNOWN,
@@ -22,6 +23,7 @@ from migrate.known.kinds import (
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import loop_kind
 from migrate.lowering.expressions.passed_on import gone_over, starts_anew
+from migrate.lowering.host.graphs import LOADER, element_of
 from migrate.lowering.host.host_draws import GENERATORS, HostDraws
 from migrate.lowering.initial.attributes_followed import Followed, attribute_given, with_receiver
 from migrate.lowering.models.object_history import class_of_object
@@ -184,7 +186,13 @@ class Examples(StateAccess, HostDraws, Binding):
             if node is None:
                 raise Unsupported("MIG402", f"the first element of {nodes.code(source)}")
             bound[name] = kind
-            prepared.append(nodes.statement(f"{name} = {{node}}", node=self.undisturbed(source, node)))
+            first = nodes.statement(f"{name} = {{node}}", node=self.undisturbed(source, node))
+            if value.kind == LOADER:  # which draws with torch's generator
+                forked = kept(nodes.expression("torch.random.fork_rng()"))
+                block = cst.With([cst.WithItem(forked)], cst.IndentedBlock([first]))
+                prepared.append(block)
+            else:
+                prepared.append(first)
         inner = self.inner(bound)
         inner.nested, inner.sampling = False, True
         made: list[Expr] = []
@@ -295,6 +303,12 @@ class Examples(StateAccess, HostDraws, Binding):
             first = "{loader}.dataset[0]" if each is None else "next(iter({loader}.dataset))"
             node = nodes.expression(f"{{loader}}.collate_fn([{first}])", loader=value.node)
             return node, Host("batch")
+        graph = element_of(value.kind)
+        if graph is not None:
+            if value.kind != LOADER:
+                return nodes.expression("{x}[0]", x=value.node), graph
+            self.unit.use_snippet("without_drawing")
+            return nodes.expression("without_drawing(lambda: next(iter({x})))", x=value.node), graph
         if isinstance(value.kind, Host):
             return nodes.expression("next(iter({x}))", x=value.node), Host("batch")
         if isinstance(value.kind, Instance) and (elements := gone_over(self, value.kind)) is not value.kind:

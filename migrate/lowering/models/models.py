@@ -133,7 +133,7 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
             raise Unsupported("MIG301", f"{nodes.code(node.func)}: a model that has no name of its own")
         self.record_example(kind, node.args)
         self.script.passes[usage.site_of(node)] = kind.place, ""
-        if any(is_graph(self.kind_of(arg.value)) for arg in node.args):
+        if any(self.is_of_graph(arg.value) for arg in node.args):
             self.script.fed.setdefault(kind.cls, set()).add(usage.site_of(node))
         mode = self.mode(kind)
         values = [self.fed(arg.value) for arg in node.args]
@@ -147,6 +147,11 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         if forward is not None and forward.draws:
             return Value(self.drawing_pass(node, callee, kind, mode, values, forward), result)
         return self.forward_pass(node, callee, kind, mode, values, result)
+
+    def is_of_graph(self, node: Expr) -> bool:
+        """Whether an argument is a graph, or something that one holds."""
+        held = isinstance(node, cst.Attribute) and is_graph(self.kind_of(node.value))
+        return held or is_graph(self.kind_of(node))
 
     def fed(self, node: Expr) -> Value:
         """An argument of a model: what data loading gives is a tensor there."""

@@ -20,6 +20,8 @@ from migrate.lowering.plainer.body_at_call import is_plain
 from migrate.lowering.plainer.copied_input import Edits, edited
 from migrate.lowering.plainer.updates_in_place import definition_at
 from migrate.lowering.rounds import Input, Lowered
+from migrate.rules.catalogue import RULES
+from migrate.rules.graphs import HOME
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
@@ -37,7 +39,7 @@ def with_graphs_apart(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> li
         if facts is None or definition is None:
             continue
         given = [call for call in calls if usage.site_of(call) in sites]
-        parts = _taken_apart(definition, facts, given)
+        parts = _taken_apart(definition, facts, given) or _counted(definition, given)
         if not parts or len(given) != len(sites):
             continue
         here = edits[file_of(facts.qualname)]
@@ -73,6 +75,42 @@ def _taken_apart(
     return made
 
 
+def _counted(definition: cst.FunctionDef, calls: Sequence[cst.Call]) -> dict[cst.CSTNode, cst.CSTNode]:
+    """What stands for the parameters, the body and the calls of a forward pass that pools the nodes of each graph: it
+    is told how many graphs there are, which the data tell in torch. Nothing where its callers cannot say."""
+    params = definition.params
+    names = [one.name.value for one in params.params]
+    pools = [call for call in usage.calls(definition.body) if _pools(call)]
+    batches = {nodes.dotted(call.args[1].value) or "" for call in pools}
+    starred = isinstance(params.star_arg, cst.Param) or params.star_kwarg is not None or params.kwonly_params
+    name = usage.unused_name(COUNT, {*names, *usage.stores(definition.body), *usage.loads(definition.body)})
+    if not pools or len(batches) != 1 or starred or any(one.default is not None for one in params.params):
+        return {}
+    (batch,) = batches
+    if batch not in names or batch in usage.stores(definition.body):
+        return {}
+    made: dict[cst.CSTNode, cst.CSTNode] = {}
+    for call in calls:
+        known = not any(arg.star for arg in call.args)
+        named = dict(zip(argument_names(call.args, names[1:]), call.args, strict=True)) if known else {}
+        given = named[batch].value if batch in named else None
+        if not isinstance(given, cst.Attribute) or given.attr.value != "batch":
+            return {}
+        count = cst.Attribute(given.value, cst.Name(COUNT))
+        made[call] = call.with_changes(args=nodes.extended(call.args, {name: count}))
+    for call in pools:
+        made[call] = call.with_changes(args=nodes.extended(call.args, {"size": nodes.name(name)}))
+    made[params] = params.with_changes(params=nodes.separated([*params.params, cst.Param(cst.Name(name))]))
+    return made
+
+
+def _pools(call: cst.Call) -> bool:
+    """Whether a call is one of PyG's pooling functions, without the number of graphs."""
+    name = (nodes.dotted(call.func) or "").rpartition(".")[2]
+    plain = not any(arg.star or arg.keyword for arg in call.args)
+    return f"{HOME}{name}" in RULES and name.startswith("global_") and plain and len(call.args) == 2
+
+
 def _unpackings(definition: cst.FunctionDef, parts: Mapping[cst.CSTNode, cst.CSTNode]) -> list[Statement]:
     """The statements `x, edge_index = data.x, data.edge_index` that say nothing more."""
     found: list[Statement] = []
@@ -80,8 +118,9 @@ def _unpackings(definition: cst.FunctionDef, parts: Mapping[cst.CSTNode, cst.CST
         small = suites.alone(statement)
         if isinstance(small, cst.Assign) and len(small.targets) == 1:
             target, value = small.targets[0].target, small.value
-            pairs = zip(*(nodes.elements(one) if isinstance(one, cst.Tuple) else [one] for one in (target, value)))
-            if all(value in parts and nodes.code(parts[value]) == nodes.code(target) for target, value in pairs):
+            targets, values = (nodes.elements(one) if isinstance(one, cst.Tuple) else [one] for one in (target, value))
+            made = [nodes.code(parts[one]) if one in parts else None for one in values]
+            if made == [nodes.code(one) for one in targets]:
                 found.append(statement)
     return found
 
@@ -145,4 +184,5 @@ def _given(call: cst.Call, names: Sequence[str], read: Mapping[str, _Reading]) -
     return call.with_changes(args=nodes.separated(args))
 
 
+COUNT = "num_graphs"
 _TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))

@@ -28,6 +28,7 @@ from migrate.known.kinds import (
 )
 from migrate.known.qualified import options
 from migrate.known.states import OPT_STATE, PARAMS, State
+from migrate.lowering.host.graphs import COUNTS, is_graph, of_turns
 from migrate.lowering.models.object_history import class_of_object
 from migrate.lowering.updates.deciding import computed_alike, decides, decides_in_calls, differing
 from migrate.lowering.updates.loss_function import LossFunctions
@@ -100,6 +101,8 @@ class StepInputs(LossFunctions):
                 path = nodes.dotted(node) or name
                 static = static or name in step.constants or name in called_there or path.endswith(".shape")
                 field = self.field_of_batch(path) is not None  # which may be no tensor
+                static = static or self.counts_graphs(path)
+                self.tell_of_sizes(path)
                 perhaps = field and _is_tested_for_none(step.body, name)
                 array = perhaps or (isinstance(kind, Tensor | Host) and not field)
                 if not static and not array and self._decides(step, name, path):
@@ -138,6 +141,11 @@ class StepInputs(LossFunctions):
             self.script.hashed.update(options(kind.cls) if isinstance(kind, Model) else ())
         return statics, inputs
 
+    def counts_graphs(self, path: str) -> bool:
+        """Whether a step takes a number from a graph, which an array may have the length of."""
+        head, _, last = path.rpartition(".")
+        return last in COUNTS and is_graph(self.kind_of_name(head))
+
     def _decides(self, step: Step, name: str, path: str) -> bool:
         """Whether Python goes by a number in a step, where it is `name`, or in a function that the step gives it to."""
         needed = step.constants | ({name} if path in step.constants else set())
@@ -149,6 +157,14 @@ class StepInputs(LossFunctions):
             said = f"the loss decides by {path}, which differs from turn to turn: its step is compiled for each value"
             block = self.blocks[-1]
             self.unit.report(Unsupported("MIG514", said), block.statements[block.index])
+
+    def tell_of_sizes(self, path: str) -> None:
+        """Notes that a step takes another graph at each turn, of other sizes."""
+        name, _, field = path.rpartition(".")
+        if field == "edge_index" and of_turns(self.kind_of_name(name)):
+            block = self.blocks[-1]
+            said = f"{name} has other sizes at each turn: a step is compiled for each of them"
+            self.unit.report(Unsupported("MIG501", said), block.statements[block.index])
 
     def refuse_mixed(self, name: str, kind: Kind) -> None:
         """Declines a dict that a loss reads unless it holds arrays, batches or numbers alone: jit takes no other, and
