@@ -159,6 +159,7 @@ class Watcher:
         self._patch_grad()
         self._patch_optimizers()
         child.patch(torch, "compile", _not_compiled)
+        child.patch(torch.jit, "script", _not_compiled)
 
     def note_device(self) -> None:
         """The script has put something on a GPU, which is not there."""
@@ -375,7 +376,8 @@ def _goes_backward(path: str) -> bool:
 
 
 def _not_compiled(model: Any = None, **_: Any) -> Any:
-    """In the place of torch.compile, called or with arguments a decorator: hooks do not fire in compiled code."""
+    """In the place of torch.compile and torch.jit.script, called or with arguments a decorator: hooks do not fire in
+    compiled code."""
     return model if model is not None else (lambda function: function)
 
 

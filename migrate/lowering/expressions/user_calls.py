@@ -32,6 +32,7 @@ from migrate.known.kinds import (
 )
 from migrate.known.qualified import scopes_around, spelled
 from migrate.known.states import BATCH_STATS, KEY, PARAMS, THE_KEY, State
+from migrate.known.weight_kinds import Weight
 from migrate.lowering.expressions.arguments import Arguments, argument_names
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import DICT, kinds_in, without_names
@@ -176,9 +177,12 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
 
     def of_its_argument(self, facts: FunctionFacts, kind: Kind) -> Kind:
         """What a call returns: a scheduler is one of the optimizer that this call gives, and a model or an optimizer
-        that it was given is the caller's."""
+        that it was given is the caller's, with its weights."""
         if isinstance(kind, Items) and kind.items is not None:
             return replace(kind, items=tuple(self.of_its_argument(facts, part) for part in kind.items))
+        if isinstance(kind, Weight) and kind.place is not None and kind.place.scope == facts.qualname:
+            outer = self.outside(facts, kind.place)
+            return replace(kind, place=outer) if outer != kind.place else Weight(kind.axes, live=kind.live)
         place = kind.place if isinstance(kind, Model | Optimizer) else None
         if isinstance(kind, Model | Optimizer) and place is not None and place.scope == facts.qualname:
             given = place.name in (*facts.parameter_names, *facts.keyword_names)

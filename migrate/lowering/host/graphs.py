@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import UNKNOWN, Host, Kind, Number, Tensor
+from migrate.known.kinds import UNKNOWN, Host, Items, Kind, Number, Plain, Tensor
 
 _HOME = "torch_geometric."
 GRAPHS = Host("graphs")  # a data set of graphs
@@ -37,7 +37,10 @@ def of_graphs(name: str) -> Kind | None:
 
 
 def called_by(callee: Kind, given: Sequence[Kind]) -> Kind | None:
-    """What a call of a transform gives; None for calls of other things."""
+    """What a call of a transform gives, and that of a graph: `for name, mask in data("train_mask")`. None for calls of
+    other things."""
+    if is_graph(callee):
+        return Items(None, Items((Plain("str"), Host("tensor")), type="tuple"), "generator")
     if callee != TRANSFORM:
         return None
     return Host("graph") if any(map(is_graph, given)) else UNKNOWN

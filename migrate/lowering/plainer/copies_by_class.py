@@ -77,6 +77,7 @@ from migrate.lowering.plainer.returned_beside import with_kept_returned
 from migrate.lowering.plainer.saved_by_masters import with_saved_named
 from migrate.lowering.plainer.schedules_of_transformers import with_plain_schedules
 from migrate.lowering.plainer.script_modules import with_plain_modules
+from migrate.lowering.plainer.seeds_outside import with_seeds_outside
 from migrate.lowering.plainer.set_in_branches import with_names_set
 from migrate.lowering.plainer.settings_nobody_gives import with_constants_of_classes
 from migrate.lowering.plainer.sizes_of_weights import with_sizes_of_weights
@@ -166,6 +167,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_layers_in_stacks,
     with_layers_in_rows,
     with_optimizers_first,
+    with_seeds_outside,
     with_saved_named,
     with_names_set,
     with_nothing_kept_by_size,

@@ -195,6 +195,8 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, Optimiz
 
     def seed(self, line: cst.SimpleStatementLine, node: cst.Call) -> list[Statement]:
         """torch's seed becomes the key; it also stays where torch still draws (the shuffling of a loader)."""
+        if self.context == "setup":
+            raise Unsupported("MIG302", "a seed in a constructor, which Flax runs in each forward pass")
         seed = self.node(node.args[0].value)
         made: list[Statement] = []
         if self.facts is None:
