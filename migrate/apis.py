@@ -24,6 +24,13 @@ _HOMES = tuple(
         (r"(?:functional|random|serialization)", r"\w+", ""),
     )
 )
+_HOMES_OF_GRAPHS = (
+    (
+        re.compile(r"torch_geometric\.nn\.(?:conv|dense|models|norm|pool)(?:\.[a-z]\w*)*\.(\w+)"),
+        r"torch_geometric.nn.\1",
+    ),
+    (re.compile(r"torch_geometric\.data\.(\w*DataLoader)"), r"torch_geometric.loader.\1"),  # before its version 2
+)
 
 _DATA = (
     *("torch.utils.data", "torchvision", "torch.utils.tensorboard", "torchtext", "torchaudio"),
@@ -40,7 +47,7 @@ def public_name(name: str) -> str:
     >>> public_name("torch.nn.modules.conv.Conv2d")
     'torch.nn.Conv2d'
     """
-    made = ((home.fullmatch(name), public) for home, public in _HOMES)
+    made = ((home.fullmatch(name), public) for home, public in (*_HOMES, *_HOMES_OF_GRAPHS))
     return next((found.expand(public) for found, public in made if found), name)
 
 

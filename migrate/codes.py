@@ -201,6 +201,16 @@ CODES: dict[str, Code] = _codes(
         "what is returned.",
     ),
     Code(
+        "MIG405",
+        "each batch has a shape that there has not been",
+        "pad graphs to a few sizes, with a node and edges of no effect, and leave those out of norms and losses; or "
+        "take one graph at a time",
+        "XLA compiles a step once for each shape, and keeps the programs. A loader that puts graphs together anew in "
+        "each epoch (`shuffle=True`, neighbours that are sampled, clusters) gives other numbers of nodes and edges "
+        "each time: the output computes what the script computes, compiles at each step, and ends when memory is used "
+        "up. What may be padded without changing a result is told by the model: batch norms and means see each node.",
+    ),
+    Code(
         "MIG501",
         "recompiles as a shape grows",
         "pad to a fixed length where speed matters",

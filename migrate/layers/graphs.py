@@ -148,20 +148,19 @@ LAYERS = (
     ),
     Layer(
         torch=f"{HOME}GINConv",
-        signature="nn, eps=0.0, train_eps=False, aggr='add'",
-        template="GINConv({nn}, eps={eps?0.0}, train_eps={train_eps?False}, aggr={aggr?'add'})",
+        signature="nn, eps=0.0, train_eps=False",
+        template="GINConv({nn}, eps={eps?0.0}, train_eps={train_eps?False})",
         note="Where eps is not trained, it is the number that the constructor was given.",
         layout=Layout.FIRST,
         call="x, edge_index, size=None",
         weights=(Weight("eps", "eps", ("1",), when="train_eps"),),
         unused=(("eps", "where it is not trained, the constructor has the number"),),
         parts=(Part("nn", "nn", "nn"),),
-        refuses={"aggr": _AGGREGATIONS},
         snippets=("GINConv",),
         samples=(
             Sample("gnn.GINConv(nn.Linear(4, 3), train_eps=True)", (5, 4), call=f"x, {_EDGES}"),
             Sample(
-                "gnn.GINConv(nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)), train_eps=True, aggr='max')",
+                "gnn.GINConv(nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)), train_eps=True)",
                 (5, 4),
                 call=f"x, {_EDGES}",
             ),

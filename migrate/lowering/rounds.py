@@ -260,7 +260,12 @@ def _has_loader(script: Script) -> bool:
     return any(isinstance(kind, Host) and kind.what in _DRAWING for kinds in known for kind in kinds.values())
 
 
-_DRAWING = ("loader", "graphs", "loader of graphs")  # data loading that may shuffle by torch's generator
+_DRAWING = (
+    "loader",
+    "graphs",
+    "loader of graphs",
+    "loader of mixed graphs",
+)  # data loading that may shuffle by torch's generator
 
 
 def _all_stores(module: cst.Module) -> set[str]:

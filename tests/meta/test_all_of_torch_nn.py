@@ -23,6 +23,7 @@ CLASSES = {
 }
 # Functions that make a layer of another one are entries of the table as well.
 MAKERS = {name: resolve(name) for name in TABLE if name.startswith("torch.nn.utils.")}
+OF_GRAPHS = {name: resolve(name) for name in TABLE if name.startswith("torch_geometric.")}
 # Of torch's own: private, or from before its present form; each is refused as no argument of the constructor.
 OLD = {"_weight", "_freeze", "min_value", "max_value", "device", "dtype", "args", "kwargs"}
 
@@ -30,12 +31,12 @@ OLD = {"_weight", "_freeze", "min_value", "max_value", "device", "dtype", "args"
 def test_each_class_is_in_one_place() -> None:
     places = [*TABLE, *LOSSES, *STRUCTURE, *REFUSED]
     assert sorted(places) == sorted(set(places))
-    assert set(CLASSES) == set(places) - set(MAKERS)
+    assert set(CLASSES) == set(places) - {*MAKERS, *OF_GRAPHS}
 
 
 @pytest.mark.parametrize("name", [*TABLE, *LOSSES])
 def test_each_argument_is_known(name: str) -> None:
-    init = MAKERS[name] if name in MAKERS else CLASSES[name].__init__
+    init = MAKERS[name] if name in MAKERS else (CLASSES | OF_GRAPHS)[name].__init__
     theirs = set(inspect.signature((typing.get_overloads(init) or [init])[0]).parameters) - {"self"}
     ours = {p.name for p in RULES[LOSSES[name]].parameters} if name in LOSSES else set()
     ours |= {p.name for p in signature(TABLE[name].signature)} if name in TABLE else set()

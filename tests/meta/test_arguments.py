@@ -42,6 +42,7 @@ HARMLESS = {
         ("torch.nn.functional.multi_head_attention_forward", f"{one}_proj_weight"): "of use_separate_proj_weight"
         for one in "qkv"
     },
+    **{(f"torch_geometric.nn.global_{one}_pool", "size"): "of a batch" for one in ("add", "mean", "max")},
     ("torch.nn.functional.poisson_nll_loss", "eps"): "counts where log_input is False",
     ("torch.nn.functional.instance_norm", "momentum"): "of statistics, which are refused",
     ("torch.nn.functional.batch_norm", "momentum"): "of statistics that training would change, which is refused",
@@ -150,6 +151,9 @@ LAYER_HARMLESS = {
     ("torch.nn.SyncBatchNorm", "process_group"): "the batch of a jitted step is the whole one",
     ("torch.nn.TransformerEncoder", "enable_nested_tensor"): "how torch keeps a padded batch",
     ("torch.nn.TransformerEncoder", "mask_check"): "of nested tensors",
+    **{(f"torch_geometric.nn.{name}", "cached"): "weights of edges that are the same" for name in ("GCNConv", "APPNP")},
+    **{("torch_geometric.nn.MLP", f"{one}_channels"): "counts beside in_channels" for one in ("hidden", "out")},
+    ("torch_geometric.nn.GATConv", "fill_value"): "of features of edges, which are refused",
 }
 # Arguments that matter only beside others.
 BESIDE = {

@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.nn.functional
 import torch.optim.lr_scheduler
+import torch_geometric.nn
 
 from migrate.apis import public_name
 from migrate.layers.table import TABLE
@@ -38,7 +39,9 @@ NO_SIGNATURE = {
 def resolve(name: str) -> Any:
     """The torch object of a qualified name; AttributeError where there is none."""
     first, *parts = name.split(".")
-    return functools.reduce(getattr, parts, {"torch": torch, "Tensor": torch.Tensor}[first])
+    return functools.reduce(
+        getattr, parts, {"torch": torch, "Tensor": torch.Tensor, "torch_geometric": torch_geometric}[first]
+    )
 
 
 @pytest.mark.parametrize("name", [*RULES, *TABLE, *OPTIMIZERS, *SCHEDULES, *LOSSES, *LOSSES.values(), *DTYPES])

@@ -89,7 +89,7 @@ class DataLoading(Generators):
         if name.startswith("torch.utils.tensorboard"):
             what = "writer"
         return Value(
-            node.with_changes(args=args), of_transforms(self, name, node) or graphs.of_graphs(name) or Host(what)
+            node.with_changes(args=args), of_transforms(self, name, node) or graphs.of_graphs(name, node) or Host(what)
         )
 
     def given_function(self, node: Expr) -> bool:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import libcst as cst
+
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import UNKNOWN, Host, Items, Kind, Number, Plain, Tensor
+from migrate.syntax import nodes
 
 _HOME = "torch_geometric."
 GRAPHS = Host("graphs")  # a data set of graphs
 LOADER = Host("loader of graphs")
+MIXING = Host("loader of mixed graphs")  # of which each batch is one that there has not been
 TRANSFORM = Host("graph transform")  # what gives a graph for a graph
 COUNTS = frozenset(
     {"num_nodes", "num_edges", "num_graphs", "num_features", "num_node_features", "num_edge_features", "num_classes"}
@@ -23,17 +27,32 @@ _SPARSE = ("adj", "adj_t")  # matrices of torch_sparse, which are no arrays
 
 def is_graph(kind: Kind) -> bool:
     """Whether a kind is that of one graph, or of several as one."""
-    return isinstance(kind, Host) and kind.what == "graph"
+    return isinstance(kind, Host) and kind.what in ("graph", "mixed graph")
 
 
-def of_graphs(name: str) -> Kind | None:
+def is_mixed(kind: Kind) -> bool:
+    """Whether a kind is that of several graphs that have not been together before."""
+    return isinstance(kind, Host) and kind.what == "mixed graph"
+
+
+def of_graphs(name: str, node: cst.Call) -> Kind | None:
     """What a call of PyG's data loading gives, by its full name; None where that is nothing of graphs."""
     part, _, called = name.removeprefix(_HOME).partition(".")
     if not name.startswith(_HOME) or not called[:1].isupper():
         return None
     if part == "data":
         return Host("graph") if called in ("Data", "Batch") else None
-    return {"datasets": GRAPHS, "loader": LOADER, "transforms": TRANSFORM}.get(part)
+    if part == "loader":
+        return LOADER if called == "DataLoader" and not _mixes(node) else MIXING
+    return {"datasets": GRAPHS, "transforms": TRANSFORM}.get(part)
+
+
+def _mixes(node: cst.Call) -> bool:
+    """Whether a loader puts graphs together anew in each epoch: it shuffles them, and takes more than one."""
+    given = {arg.keyword.value if arg.keyword else number: arg.value for number, arg in enumerate(node.args)}
+    shuffle, size = given.get("shuffle", given.get(2)), given.get("batch_size", given.get(1))
+    shuffles = shuffle is not None and not nodes.is_literal(shuffle, False)
+    return (shuffles or "sampler" in given) and size is not None and not nodes.is_literal(size, 1)
 
 
 def called_by(callee: Kind, given: Sequence[Kind]) -> Kind | None:
@@ -48,14 +67,15 @@ def called_by(callee: Kind, given: Sequence[Kind]) -> Kind | None:
 
 def element_of(kind: Kind, origin: int | None = None) -> Kind | None:
     """What is taken out of a set of graphs, or gone over; None for other kinds."""
-    if kind not in (GRAPHS, LOADER):
+    if kind not in (GRAPHS, LOADER, MIXING):
         return None
-    return Host("graph") if origin is None else Host("graph", frozenset({origin}))
+    what = "mixed graph" if kind == MIXING else "graph"
+    return Host(what) if origin is None else Host(what, frozenset({origin}))
 
 
 def field(kind: Kind, attribute: str) -> Kind | None:
     """What a graph or a set of graphs has under a name; None for other kinds. Raises Unsupported."""
-    several = kind in (GRAPHS, LOADER)
+    several = kind in (GRAPHS, LOADER, MIXING)
     if several or is_graph(kind):
         if attribute in COUNTS:
             return Number()
@@ -69,7 +89,7 @@ def field(kind: Kind, attribute: str) -> Kind | None:
 
 def method_of(kind: Kind, method: str) -> Kind | None:
     """What a method of a graph or of a set gives; None for other kinds."""
-    if kind in (GRAPHS, LOADER):
+    if kind in (GRAPHS, LOADER, MIXING):
         return kind if method in _SETS else Host("data")
     if is_graph(kind):
         return kind if method in _PLACING or method == "clone" else Host("data")

@@ -28,7 +28,7 @@ from migrate.known.kinds import (
 )
 from migrate.known.qualified import options
 from migrate.known.states import OPT_STATE, PARAMS, State
-from migrate.lowering.host.graphs import COUNTS, is_graph, of_turns
+from migrate.lowering.host.graphs import COUNTS, is_graph, is_mixed, of_turns
 from migrate.lowering.models.object_history import class_of_object
 from migrate.lowering.updates.deciding import computed_alike, decides, decides_in_calls, differing
 from migrate.lowering.updates.loss_function import LossFunctions
@@ -164,7 +164,8 @@ class StepInputs(LossFunctions):
         if field == "edge_index" and of_turns(self.kind_of_name(name)):
             block = self.blocks[-1]
             said = f"{name} has other sizes at each turn: a step is compiled for each of them"
-            self.unit.report(Unsupported("MIG501", said), block.statements[block.index])
+            code = "MIG405" if is_mixed(self.kind_of_name(name)) else "MIG501"
+            self.unit.report(Unsupported(code, said), block.statements[block.index])
 
     def refuse_mixed(self, name: str, kind: Kind) -> None:
         """Declines a dict that a loss reads unless it holds arrays, batches or numbers alone: jit takes no other, and
