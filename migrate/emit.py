@@ -51,6 +51,7 @@ _STANDARD = {
     "Sequence": "from collections.abc import Sequence",
     "partial": "from functools import partial",
     "Path": "from pathlib import Path",
+    "SimpleNamespace": "from types import SimpleNamespace",
     "Any": "from typing import Any",
     "NamedTuple": "from typing import NamedTuple",
 }

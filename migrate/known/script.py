@@ -250,6 +250,9 @@ class Script(ByRound):
     found_apart: dict[Place, frozenset[tuple[str, int]]] = field(default_factory=dict)
     sets_by_number: bool = False  # weights of layers in lists are set by the numbers of these
     found_sets_by_number: bool = False
+    # file and name of a graph of PyG's that stays as it is -> what is read of it in JAX
+    graph_fields: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    found_graph_fields: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     tensors_listed: bool = False  # lists and tuples that the host keeps have tensors in them that may have axes
     loads: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     # rounds change nothing more, what was left open is refused now

@@ -21,6 +21,7 @@ from migrate.known.kinds import (
 )
 from migrate.known.script import Script
 from migrate.known.states import STATE_WORDS
+from migrate.lowering.host.graphs import is_graph
 from migrate.lowering.lowering import Lowering
 from migrate.lowering.modules.changing_methods import methods_that_change
 from migrate.lowering.plainer.copied_input import Edits, Placing, edited
@@ -137,6 +138,7 @@ def lower_project(
         unit.constants = _constants(unit.source.module)
         unit.changing = changing(unit.source.module)
         unit.settled = _settled(unit.source.module)
+        unit.filled = usage.given_attributes(unit.source.module)
         unit.key = "rng_key" if "key" in state_words else "key"
         unit.imports_torch = bool(_TORCH.search(unit.source.text))
     broken = {} if broken is None else broken
@@ -247,11 +249,32 @@ def _module_suite(lowering: Lowering, statements: Sequence[Statement]) -> Body:
     made: Body = []
     dropped: list[cst.EmptyLine] = []
     for index, original, lowered in lowering.lowered_each(statements, anchored=True):
+        made_once = _arrays_of_graphs(lowering, index, original)
         if lowered:
+            lowered = [*lowered, *made_once]
             lowered, dropped = suites.after_dropped(dropped, lowered, first=not made), []
         else:
             dropped += suites.kept_lines(original)
         made.append((index, tuple(lowered)))
+    return made
+
+
+def _arrays_of_graphs(lowering: Lowering, index: int, statement: Statement) -> list[Statement]:
+    """The statement that makes arrays of a graph, behind the last one that binds it."""
+    unit = lowering.unit
+    made: list[Statement] = []
+    before = suites.suite_of(unit.source.module.body)[:index] if isinstance(statement, cst.If) else []
+    bound = set(usage.stores([one for one in before if isinstance(one, cst.SimpleStatementLine)]))
+    for name in dict.fromkeys(usage.stores(statement)):
+        if not isinstance(statement, cst.SimpleStatementLine) and name not in bound:
+            continue  # a branch may leave it unbound
+        if unit.settled.get(name) == index and is_graph(lowering.kind_of_name(name)):
+            unit.graphs.add(name)
+            fields = unit.script.graph_fields.get((unit.scope, name), ())
+            if fields:
+                unit.use_snippet("arrays_of")
+                told = ", ".join(f'"{one}"' for one in fields)
+                made.append(nodes.statement(f"{name}_arrays = arrays_of({name}, {told})"))
     return made
 
 

@@ -495,10 +495,33 @@ class Scope(Parts):
             name, _, field = (nodes.dotted(value.node) or "").partition(".")
             if self.region is not None and name and name not in self.region.inside and (not field or is_field(field)):
                 return Value(value.node, Tensor(value.kind.dtype))  # an input of the step, which takes it as an array
-            array = self.taken_in(value.node)
-            array = nodes.call("jax.tree.map", array.func, value.node) if value.kind.optional else array
+            array = self.of_kept_graph(name, field)
+            if array is None:
+                array = self.taken_in(value.node)
+                array = nodes.call("jax.tree.map", array.func, value.node) if value.kind.optional else array
             return Value(array, Tensor(value.kind.dtype))
         return value
+
+    def of_kept_graph(self, name: str, field: str) -> Expr | None:
+        """What the arrays of a graph have under a name, where the file makes them once: the graph is bound further up
+        and stays as it is. None for others."""
+        settled = self.unit.settled.get(name, self.unit.anchor) < self.unit.anchor
+        outer = self.env.outer
+        local = self.context != "module" and (
+            name in self.env.kinds or (outer is not None and outer.outer is not None and name in outer.kinds)
+        )
+        kept = (
+            settled
+            and not local
+            and name in self.unit.graphs - self.unit.filled
+            and f"{name}_arrays" not in self.unit.taken
+        )
+        if not kept or not field or "." in field:
+            return None
+        read = self.script.found_graph_fields.setdefault((self.unit.scope, name), ())
+        if field not in read:
+            self.script.found_graph_fields[self.unit.scope, name] = (*read, field)
+        return nodes.expression(f"{name}_arrays.{field}")
 
     def taken_in(self, node: Expr) -> cst.Call:
         """A batch of torch's as an array: split over the devices where the script uses them all."""

@@ -307,6 +307,16 @@ def attributes_set(node: cst.CSTNode) -> set[str]:
     return set(attributes_assigned(node))
 
 
+_SETTING = (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.Del)
+
+
+def given_attributes(node: cst.CSTNode) -> set[str]:
+    """The names of objects of which a node sets or deletes attributes: `data.x = x`, `del data.x`."""
+    targets = [one if isinstance(one, cst.Del) else one.target for one in every(node, _SETTING)]
+    owners = [nodes.dotted(one.value) for target in targets for one in every(target, cst.Attribute)]
+    return {owner for owner in owners if owner is not None}
+
+
 def attributes_of_self(node: cst.CSTNode) -> list[str]:
     """The attributes of `self` that are named in a node, in order, without repeats."""
     found = [each.attr.value for each in every(node, cst.Attribute) if nodes.dotted(each.value) == "self"]

@@ -138,8 +138,8 @@ class _Reading:
         called = {id(call.func) for call in usage.calls(body)}
         alone = mentions == len(found) and not any(id(one) in called for one in found)
         only = alone and not COUNTS & set(fields) and graph not in usage.stores(body)
-        written = set(usage.attributes_set(body)) & {f"{graph}.{one}" for one in fields}
-        self.fields = fields if only and not written else []
+        only = only and graph not in usage.given_attributes(body)
+        self.fields = fields if only else []
         self.names = {one: self._name_for(definition, one, params) for one in self.fields}
         self.instead: dict[cst.CSTNode, cst.CSTNode] = {}
         if self.fields:
