@@ -109,15 +109,9 @@ LAYERS = (
         layout=Layout.FIRST,
         call="x, edge_index, size=None",
         weights=(
-            *(
-                Weight(one.torch, one.leaf, one.shape, one.moves, when="project")
-                for one in _dense("lin", "in_channels", "in_channels", bias="project")
-            ),
+            *(replace(one, when="project") for one in _dense("lin", "in_channels", "in_channels", bias="project")),
             *_dense("lin_l", "in_channels", "out_channels", bias="bias"),
-            *(
-                Weight(one.torch, one.leaf, one.shape, one.moves, when="root_weight")
-                for one in _dense("lin_r", "in_channels", "out_channels")
-            ),
+            *(replace(one, when="root_weight") for one in _dense("lin_r", "in_channels", "out_channels")),
         ),
         refuses={"aggr": _AGGREGATIONS},
         snippets=("SAGEConv",),
@@ -184,7 +178,7 @@ LAYERS = (
             Weight("att_src", "att_src", ("1", "heads", "out_channels")),
             Weight("att_dst", "att_dst", ("1", "heads", "out_channels")),
             *(
-                Weight(one.torch, one.leaf, one.shape, one.moves, when="residual")
+                replace(one, when="residual")
                 for one in _dense("res", "in_channels", "out_channels * (heads if concat else 1)")
             ),
             Weight("bias", "bias", ("out_channels * (heads if concat else 1)",), when="bias"),
@@ -295,5 +289,67 @@ LAYERS = (
         },
         snippets=("torch_init", "Lazy"),
         samples=(Sample("gnn.Linear(6, 4)", (3, 6)), Sample("gnn.Linear(4, 3, bias=False)", (2, 3, 4))),
+    ),
+    Layer(
+        torch=f"{HOME}GATv2Conv",
+        signature="in_channels, out_channels, heads=1, concat=True, negative_slope=0.2, dropout=0.0, "
+        "add_self_loops=True, edge_dim=None, fill_value='mean', bias=True, share_weights=False, residual=False",
+        template="GATv2Conv({out_channels}, heads={heads?1}, concat={concat?True}, "
+        "negative_slope={negative_slope?0.2}, dropout={dropout?0.0}, add_self_loops={add_self_loops?True}, "
+        "bias={bias?True}, residual={residual?False}, training={dropout:training?False})",
+        note="The biases of both ends are in the scores, and that of the sources in the sum.",
+        layout=Layout.FIRST,
+        call="x, edge_index",
+        trains=True,
+        draws=True,
+        trains_if="dropout",
+        weights=(
+            *_dense("lin_l", "in_channels", "heads * out_channels", bias="bias"),
+            *_dense("lin_r", "in_channels", "heads * out_channels", bias="bias"),
+            Weight("att", "att", ("1", "heads", "out_channels")),
+            *(
+                replace(one, when="residual")
+                for one in _dense("res", "in_channels", "out_channels * (heads if concat else 1)")
+            ),
+            Weight("bias", "bias", ("out_channels * (heads if concat else 1)",), when="bias"),
+        ),
+        refuses={
+            "in_channels": ((int,), "nodes of two sorts are not supported"),
+            "edge_dim": ((None,), "attention by the features of edges is not supported"),
+            "share_weights": ((False,), "one matrix for both ends is not supported"),
+        },
+        snippets=("GATv2Conv",),
+        samples=(
+            Sample("gnn.GATv2Conv(4, 3, heads=2)", (5, 4), call=f"x, {_EDGES}"),
+            Sample(
+                "gnn.GATv2Conv(4, 3, 2, concat=False, dropout=1.0, residual=True, bias=False, add_self_loops=False)",
+                (5, 4),
+                call=f"x, {_EDGES}",
+            ),
+        ),
+    ),
+    Layer(
+        torch=f"{HOME}TAGConv",
+        signature="in_channels, out_channels, K=3, bias=True, normalize=True",
+        template="TAGConv({out_channels}, K={K?3}, bias={bias?True}, normalize={normalize?True})",
+        note="No self-loops are added.",
+        layout=Layout.FIRST,
+        call="x, edge_index, edge_weight=None",
+        weights=(
+            Weight(
+                "lins.{i}.weight", "lins_{i}/kernel", ("in_channels", "out_channels"), (Permute((1, 0)),), over="K + 1"
+            ),
+            Weight("bias", "bias", ("out_channels",), when="bias"),
+        ),
+        snippets=("TAGConv",),
+        samples=(
+            Sample("gnn.TAGConv(4, 3)", (5, 4), call=f"x, {_EDGES}"),
+            Sample(
+                "gnn.TAGConv(4, 3, K=1, bias=False, normalize=False)",
+                (5, 4),
+                call=f"x, {_EDGES}, w",
+                inputs="w: f32[7]",
+            ),
+        ),
     ),
 )

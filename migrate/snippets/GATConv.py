@@ -2,6 +2,9 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from migrate.snippets.edge_softmax import edge_softmax
+from migrate.snippets.with_loops import with_loops
+
 
 class GATConv(nn.Module):
     """PyG's graph attention: each node adds up its neighbours and itself, by a softmax over them for each head."""
@@ -21,21 +24,15 @@ class GATConv(nn.Module):
         count, shape = len(x), (1, self.heads, self.features)
         glorot = nn.initializers.xavier_uniform()
         width = self.heads * self.features
-        projected = nn.Dense(width, use_bias=False, kernel_init=glorot, name="lin")(x)
-        projected = projected.reshape(-1, *shape[1:])
+        projected = nn.Dense(width, use_bias=False, kernel_init=glorot, name="lin")(x).reshape(-1, *shape[1:])
         att_src, att_dst = (self.param(f"att_{end}", glorot, shape) for end in ("src", "dst"))
 
-        source, target = edge_index
-        forbidden = jnp.zeros(len(source), bool)
-        if self.add_self_loops:  # one for each node, in place of those that are there
-            nodes = jnp.arange(count)
-            forbidden = jnp.concatenate([source == target, jnp.zeros(count, bool)])
-            source, target = jnp.concatenate([source, nodes]), jnp.concatenate([target, nodes])
+        (source, target), old = edge_index, False
+        if self.add_self_loops:
+            source, target, old = with_loops(edge_index, count)
         scores = (projected * att_src).sum(-1)[source] + (projected * att_dst).sum(-1)[target]
-        scores = jnp.where(forbidden[:, None], -jnp.inf, nn.leaky_relu(scores, self.negative_slope))
-        highest = jax.lax.stop_gradient(jax.ops.segment_max(scores, target, count))[target]
-        weights = jnp.exp(scores - jnp.where(jnp.isfinite(highest), highest, 0))
-        weights = weights / (jax.ops.segment_sum(weights, target, count) + 1e-16)[target]
+        scores = jnp.where(jnp.reshape(old, (-1, 1)), -jnp.inf, nn.leaky_relu(scores, self.negative_slope))
+        weights = edge_softmax(scores, target, count)
         weights = nn.Dropout(self.dropout, deterministic=not self.training)(weights)
 
         y = jax.ops.segment_sum(weights[..., None] * projected[source], target, count)

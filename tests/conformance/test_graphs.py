@@ -138,7 +138,7 @@ def test_seeds_of_constructors() -> None:
 
 @pytest.mark.parametrize(
     ("given", "code"),
-    [("data.x, data.adj_t", "MIG302"), ("gnn.TAGConv(2, 2)(data.x, data.edge_index), data.edge_index", "MIG301")],
+    [("data.x, data.adj_t", "MIG302"), ("gnn.ChebConv(2, 2, 2)(data.x, data.edge_index), data.edge_index", "MIG301")],
 )
 def test_what_is_declined(given: str, code: str) -> None:
     forward, call = next(iter(FORWARDS.items()))

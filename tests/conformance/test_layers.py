@@ -50,8 +50,9 @@ def test_output_gradients_and_state(case: Case, precision: str) -> None:
     written = sample_source(case.sample)
     pair = Pair(written, rewritten.clean(written), precision, first_of(case, precision))
     found = []
-    # The gradient of a softmax of large scores all but vanishes: what float32 leaves of it is rounding.
-    saturates = precision == "float32" and "MultiheadAttention" in pair.made.text
+    # The gradient of a softmax of large scores all but vanishes: what float32 leaves of it is rounding, and what
+    # float64 leaves of that of one end of the edges, which cancels in the softmax but for the bend of the activation.
+    saturates = (precision == "float32" and "MultiheadAttention" in pair.made.text) or "GATv2Conv" in pair.made.text
     for scale in (1.0,) if saturates else (1.0, 5.0):
         inputs = example_inputs(case.sample, precision, scale)
         for train in (False, True) if case.layer.trains and case not in DRAWING else (False,):

@@ -153,7 +153,10 @@ LAYER_HARMLESS = {
     ("torch.nn.TransformerEncoder", "mask_check"): "of nested tensors",
     **{(f"torch_geometric.nn.{name}", "cached"): "weights of edges that are the same" for name in ("GCNConv", "APPNP")},
     **{("torch_geometric.nn.MLP", f"{one}_channels"): "counts beside in_channels" for one in ("hidden", "out")},
-    ("torch_geometric.nn.GATConv", "fill_value"): "of features of edges, which are refused",
+    **{
+        (f"torch_geometric.nn.{name}", "fill_value"): "of features of edges, which are refused"
+        for name in ("GATConv", "GATv2Conv")
+    },
 }
 # Arguments that matter only beside others.
 BESIDE = {
