@@ -75,6 +75,13 @@ class Host(Kind):
     dtype: str = ""  # of a tensor, as that of `Tensor`
     optional: bool = False  # may be None instead of a tensor
 
+    def covering(self, other: Kind) -> Kind:
+        for what in ("graph", "loader of graphs"):
+            mixed = what.replace("graph", "mixed graph")
+            if isinstance(other, Host) and {self.what, other.what} <= {what, mixed}:
+                return Host(self.what if self.what == other.what else mixed, self.origins | other.origins)
+        return super().covering(other)
+
 
 def is_batch(kind: Kind) -> TypeGuard[Host]:
     """Whether a kind is that of tensors of the data loading, which enter JAX where it first works on them."""
