@@ -69,6 +69,7 @@ FORWARDS = {
     f"def forward(self, x, edge_index):{COMPUTED}": "net(data.x, data.edge_index)",
     f"def forward(self, data):\n        x, edge_index = data.x, data.edge_index{COMPUTED}": "net(data)",
     f"def forward(self, g):\n        x = g.x * 1.5\n        edge_index = g.edge_index{COMPUTED}": "net(data)",
+    f"def forward(self):\n        x, edge_index = data.x, data.edge_index{COMPUTED}": "net()",
     f"def forward(self, edge_index, data):\n        x = data.x{COMPUTED}": "net(data.edge_index, data=data)",
 }
 

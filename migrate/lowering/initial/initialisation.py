@@ -167,6 +167,18 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         elsewhere = any(place.name in unit.source.text for unit in self.unit.others.values() if unit is not self.unit)
         return place.scope == self.scope and not place.of_self and not waits and not elsewhere
 
+    def takes_nothing(self, example: Example, cls: str) -> bool:
+        """Whether a model is called with nothing, and its forward pass reads what it works on of its file."""
+        facts = self.script.functions.get(f"{cls}.forward")
+        alone = facts is not None and len(facts.parameter_names) == 1
+        return alone and not (example.arguments or example.method or is_chosen(cls))
+
+    def read_by_passes(self, cls: str) -> list[str]:
+        """The names of the file that the forward pass of a class reads."""
+        facts = self.script.functions[f"{cls}.forward"]
+        known = set(usage.stores(self.unit.source.module.body)) - set(usage.stores(facts.node.body))
+        return [name for name in dict.fromkeys(usage.loads(facts.node.body)) if name in known]
+
     def init_model(self, place: Place) -> list[Statement] | None:
         """`params = model.init(key, example)["params"]`, or None where the example is not to be had yet."""
         cls = self.class_now(place)
@@ -195,11 +207,14 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
             if not of_features:
                 raise refused
             return self.made_of_zeros(place, of_features, method=True)
-        if not resolved and not zeros:
+        bare = example is not None and self.takes_nothing(example, cls)
+        if not resolved and not zeros and not bare:
             return self.init_by_methods(place, early)
         outer, self.before = self.before, []
         try:
-            prepared, arguments = ([], zeros) if zeros else self.example_arguments(resolved)
+            prepared, arguments = ([], zeros) if zeros or bare else self.example_arguments(resolved)
+            if bare and not all(map(self.available_name, self.read_by_passes(cls))):
+                arguments = None
             if arguments is None and (early or self.ends_constructor()) and not is_chosen(cls):
                 zeros = self.example_of_zeros(cls, self.made_by(place))
                 zeros = zeros or self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
