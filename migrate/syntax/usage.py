@@ -311,9 +311,10 @@ _SETTING = (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.Del)
 
 
 def given_attributes(node: cst.CSTNode) -> set[str]:
-    """The names of objects of which a node sets or deletes attributes: `data.x = x`, `del data.x`."""
+    """The names of objects of which a node sets, deletes or changes attributes: `data.x = x`, `data.x.add_(1)`."""
     targets = [one if isinstance(one, cst.Del) else one.target for one in every(node, _SETTING)]
-    owners = [nodes.dotted(one.value) for target in targets for one in every(target, cst.Attribute)]
+    changed = [method.value for method in methods_called(node) if is_in_place(method.attr.value)]
+    owners = [nodes.dotted(one.value) for each in (*targets, *changed) for one in every(each, cst.Attribute)]
     return {owner for owner in owners if owner is not None}
 
 

@@ -137,6 +137,19 @@ def test_seeds_of_constructors() -> None:
     assert "MIG302" in codes((HEAD + GRAPHS).replace("torch.manual_seed(1)", "torch.manual_seed(len(losses))"))
 
 
+def test_graphs_inside_of_modules() -> None:
+    """A part that is given the graph itself keeps it, with a finding: nothing is changed by halves."""
+    forward, _ = list(FORWARDS.items())[1]
+    whole = "class Whole(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.net = Net()\n\n"
+    script = HEAD + NODES.replace("FORWARD", forward).replace("GIVEN", "whole(data)")
+    script = script.replace(
+        "net = Net()\n",
+        f"{whole}    def forward(self, data):\n        return self.net(data)\n\n\nwhole = Whole()\nnet = Net()\n",
+        1,
+    )
+    assert set(codes(script.replace("net.parameters()", "whole.parameters()"))) & {"MIG301", "MIG306"}
+
+
 @pytest.mark.parametrize(
     ("given", "code"),
     [("data.x, data.adj_t", "MIG302"), ("gnn.ChebConv(2, 2, 2)(data.x, data.edge_index), data.edge_index", "MIG301")],

@@ -14,6 +14,7 @@ import libcst as cst
 from migrate.known.facts import FunctionFacts
 from migrate.known.kinds import UNKNOWN
 from migrate.known.qualified import file_of, spelled
+from migrate.known.script import Script
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.host.graphs import COUNTS, is_graph
 from migrate.lowering.plainer.body_at_call import is_plain
@@ -36,7 +37,7 @@ def with_graphs_apart(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> li
         facts = script.functions.get(f"{cls}.forward")
         source = next((one.source for one in inputs if facts and one.scope == file_of(facts.qualname)), None)
         definition = definition_at(source.module, spelled(facts.qualname)) if facts and source else None
-        if facts is None or definition is None:
+        if facts is None or definition is None or not _calls_of(script, cls) <= sites:
             continue
         given = [call for call in calls if usage.site_of(call) in sites]
         parts = _taken_apart(definition, facts, given) or _counted(definition, given)
@@ -48,6 +49,16 @@ def with_graphs_apart(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> li
             (edits[calls[node]] if isinstance(node, cst.Call) else here).parts[node] = made
     made = [replace(one, source=edited(one.source, edits[one.scope])) if edits[one.scope] else one for one in inputs]
     return made if any(edits.values()) else None
+
+
+def _calls_of(script: Script, cls: str) -> set[int]:
+    """The calls of all models of a class; one that is nobody's where it is a part of another class as well."""
+    if any(cls in script.with_submodules(other) for other in script.classes if other != cls):
+        return {0}
+    passes = {
+        site: script.parameters_of.get(place, place) for site, (place, method) in script.passes.items() if not method
+    }
+    return {site for site, place in passes.items() if script.places.get(place) == cls}
 
 
 def _taken_apart(
