@@ -249,9 +249,8 @@ def _module_suite(lowering: Lowering, statements: Sequence[Statement]) -> Body:
     made: Body = []
     dropped: list[cst.EmptyLine] = []
     for index, original, lowered in lowering.lowered_each(statements, anchored=True):
-        made_once = _arrays_of_graphs(lowering, index, original)
+        lowered = [*lowered, *_arrays_of_graphs(lowering, index, original)]
         if lowered:
-            lowered = [*lowered, *made_once]
             lowered, dropped = suites.after_dropped(dropped, lowered, first=not made), []
         else:
             dropped += suites.kept_lines(original)

@@ -120,6 +120,21 @@ def test_pooling_of_graphs() -> None:
     same(HEAD + GRAPHS)
 
 
+def test_a_graph_that_stays_is_made_arrays_once() -> None:
+    """Behind the last line that binds it, which may say nothing in JAX; not where something of it is set or changed."""
+    forward, call = next(iter(FORWARDS.items()))
+    script = HEAD + NODES.replace("FORWARD", forward).replace("GIVEN", call)
+    made, _, fields = script.partition("data.y =")
+    set_first = made.replace("data = graph(2)\n", "") + "made = graph(2)\nmade.y =" + fields
+    kept = set_first.replace("data.train_mask =", "made.train_mask =", 1).replace(
+        "data.test_mask =", "made.test_mask =", 1
+    )
+    kept = kept.replace("~data.train_mask\n", "~made.train_mask\ndata = made\ndata = data.to('cpu')\n", 1)
+    assert 'data_arrays = arrays_of(data, "x", "edge_index", "y", "train_mask"' in rewritten.conversion(kept).text
+    same(kept)
+    assert "arrays_of" not in rewritten.conversion(script).text  # something of it is set
+
+
 def codes(script: str) -> list[str]:
     return [found.code for found in rewritten.conversion(script).report.diagnostics]
 
