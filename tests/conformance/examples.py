@@ -79,7 +79,8 @@ class Example:
     def source(self) -> str:
         """The example as the forward method of a module; on the host, of a class that is none."""
         names = "".join(f", {given.name}" for given in self.inputs)
-        header = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\n"
+        graphs = "import torch_geometric.nn\n" if "torch_geometric" in self.text else ""
+        header = f"import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n{graphs}\n\n"
         if self.on_host:
             typed = ", ".join(f"{given.name}: torch.Tensor" for given in self.inputs)
             return f"{header}def f({typed}):\n    return {self.text}\n"

@@ -59,6 +59,17 @@ LARGE = {
     ),
     "torch.nn.LazyLinear": Sample("nn.LazyLinear(400)", (1, 150)),
     "torch.nn.LazyConv2d": Sample("nn.LazyConv2d(300, (3, 2), groups=2)", (1, 20, 5, 5)),
+    **{
+        f"torch_geometric.nn.{name}": Sample(f"gnn.{name}({arguments})", (2, 150), call="x, torch.tensor([[0], [1]])")
+        for name, arguments in {
+            **dict.fromkeys(("GCNConv", "SGConv", "SAGEConv", "GraphConv", "TAGConv"), "150, 400"),
+            **dict.fromkeys(("GATConv", "GATv2Conv"), "150, 200, heads=20"),
+            "GINConv": "nn.Linear(150, 400), train_eps=True",
+        }.items()
+    },
+    "torch_geometric.nn.MLP": Sample("gnn.MLP([150, 400, 300])", (2, 150)),
+    "torch_geometric.nn.BatchNorm": Sample("gnn.BatchNorm(8)", (2, 8)),
+    "torch_geometric.nn.Linear": Sample("gnn.Linear(150, 400)", (1, 150)),
 }
 # Layers that wait for their first input draw their weights as the others do, or wait in the same way as those above.
 WAITING = {name for name, layer in TABLE.items() if layer.waits}
