@@ -3,28 +3,31 @@
 import functools
 import re
 
+# torch and its sister packages, of which an output imports what stays theirs.
+PACKAGES = ("torch", "torchvision", "torchtext", "torchaudio", "torch_geometric")
+
 # Modules that define what a package above them offers: the place that a name is imported from says nothing.
-_HOMES = tuple(
-    (re.compile(f"torch\\.{home}\\.({named})"), f"torch.{public}" + r"\1")
-    for home, named, public in (
-        (r"nn\.modules(?:\.[a-z]\w*)?", r"[A-Z]\w*", "nn."),
-        (r"nn\.parameter", r"[A-Z]\w*", "nn."),
-        (r"nn\.parallel(?:\.data_parallel)?", "DataParallel", "nn."),
-        (r"nn\.parallel\.distributed", r"[A-Z]\w*", "nn.parallel."),
-        (r"nn\.utils\.(?:clip_grad|convert_parameters|spectral_norm|weight_norm)", r"\w+", "nn.utils."),
-        (r"optim\.(?!lr_scheduler|swa_utils)[a-z]\w*", r"[A-Z]\w*", "optim."),
-        (r"distributions\.[a-z]\w*", r"(?:[A-Z]|kl_)\w*", "distributions."),
-        (r"utils\.data\.(?:dataloader|dataset|distributed|sampler)", r"[A-Za-z]\w*", "utils.data."),
-        (r"cuda\.amp\.(?:autocast_mode|grad_scaler)", r"\w+", "cuda.amp."),
-        (r"amp\.(?:autocast_mode|grad_scaler)", r"\w+", "amp."),
-        (r"autograd\.(?:function|variable)", r"[A-Z]\w*", "autograd."),
-        (r"autograd(?:\.grad_mode)?", r"no_grad|enable_grad|set_grad_enabled|inference_mode", ""),
-        (r"distributed\.distributed_c10d", r"\w+", "distributed."),
-        (r"multiprocessing\.spawn", "spawn", "multiprocessing."),
-        (r"(?:functional|random|serialization)", r"\w+", ""),
-    )
-)
-_HOMES_OF_GRAPHS = (
+_HOMES = (
+    *(
+        (re.compile(f"torch\\.{home}\\.({named})"), f"torch.{public}" + r"\1")
+        for home, named, public in (
+            (r"nn\.modules(?:\.[a-z]\w*)?", r"[A-Z]\w*", "nn."),
+            (r"nn\.parameter", r"[A-Z]\w*", "nn."),
+            (r"nn\.parallel(?:\.data_parallel)?", "DataParallel", "nn."),
+            (r"nn\.parallel\.distributed", r"[A-Z]\w*", "nn.parallel."),
+            (r"nn\.utils\.(?:clip_grad|convert_parameters|spectral_norm|weight_norm)", r"\w+", "nn.utils."),
+            (r"optim\.(?!lr_scheduler|swa_utils)[a-z]\w*", r"[A-Z]\w*", "optim."),
+            (r"distributions\.[a-z]\w*", r"(?:[A-Z]|kl_)\w*", "distributions."),
+            (r"utils\.data\.(?:dataloader|dataset|distributed|sampler)", r"[A-Za-z]\w*", "utils.data."),
+            (r"cuda\.amp\.(?:autocast_mode|grad_scaler)", r"\w+", "cuda.amp."),
+            (r"amp\.(?:autocast_mode|grad_scaler)", r"\w+", "amp."),
+            (r"autograd\.(?:function|variable)", r"[A-Z]\w*", "autograd."),
+            (r"autograd(?:\.grad_mode)?", r"no_grad|enable_grad|set_grad_enabled|inference_mode", ""),
+            (r"distributed\.distributed_c10d", r"\w+", "distributed."),
+            (r"multiprocessing\.spawn", "spawn", "multiprocessing."),
+            (r"(?:functional|random|serialization)", r"\w+", ""),
+        )
+    ),
     (
         re.compile(r"torch_geometric\.nn\.(?:conv|dense|models|norm|pool)(?:\.[a-z]\w*)*\.(\w+)"),
         r"torch_geometric.nn.\1",
@@ -47,7 +50,7 @@ def public_name(name: str) -> str:
     >>> public_name("torch.nn.modules.conv.Conv2d")
     'torch.nn.Conv2d'
     """
-    made = ((home.fullmatch(name), public) for home, public in (*_HOMES, *_HOMES_OF_GRAPHS))
+    made = ((home.fullmatch(name), public) for home, public in _HOMES)
     return next((found.expand(public) for found, public in made if found), name)
 
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Collection, Sequence
 
 from migrate import kept
-from migrate.apis import is_data_api
+from migrate.apis import PACKAGES, is_data_api
 from migrate.diagnostics import Diagnostic
 from migrate.files.source import SourceFile
 from migrate.syntax import usage
@@ -36,9 +36,6 @@ def undefined(path: str, before: str, after: str, refused: frozenset[str]) -> li
     ]
 
 
-_PACKAGES = ("torch", "torchvision", "torchtext", "torchaudio", "torch_geometric")
-
-
 def torch_left(
     source: SourceFile, parts: Sequence[tuple[int, Sequence[Statement]]], rebound: Collection[str]
 ) -> list[Diagnostic]:
@@ -46,7 +43,7 @@ def torch_left(
     parts: statements of the output, each with the top-level statement of the input that it belongs to. rebound: names
     that mean something else in the output, whatever the input imported by them."""
     statements = [statement for _, made in parts for statement in made]
-    imported = kept.imported_from(statements, _PACKAGES)
+    imported = kept.imported_from(statements, PACKAGES)
     imported = {name: full for name, full in imported.items() if name not in rebound}
     if "torch" not in usage.stores(statements):
         imported["torch"] = "torch"  # the output would import it

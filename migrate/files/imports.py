@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from migrate.apis import PACKAGES
 from migrate.files.search_paths import added_folders
 
 _MARKERS = (".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg")  # of the top folder of a project
@@ -17,10 +18,7 @@ _ABOVE = 2  # how many folders above a file are searched where nothing marks the
 _FAR_ABOVE = 8  # and where something does
 SUFFIX = ".py"
 # Packages of which the rewriter knows what their parts mean, or that have nothing to do with torch.
-KNOWN = frozenset(
-    {"torch", "torchvision", "torchaudio", "torchtext", "torch_geometric", "einops", "accelerate", "transformers"}
-    | {"numpy", "tqdm", "rich"}
-)
+KNOWN = frozenset({*PACKAGES, "einops", "accelerate", "transformers", "numpy", "tqdm", "rich"})
 
 
 @dataclass(frozen=True)

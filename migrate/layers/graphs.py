@@ -6,6 +6,7 @@ from migrate.layers.layer import Layer, Layout, Part, Sample, Variant, Weight
 from migrate.layers.moves import Permute
 
 HOME = "torch_geometric.nn."
+_TRANSPOSED = (Permute((1, 0)),)
 _EDGES = "torch.tensor([[0, 1, 2, 3, 1, 1, 4], [1, 2, 0, 2, 1, 3, 2]])"  # one self-loop; node 4 has no source
 _CACHED = "`cached` says nothing in JAX: the edges are weighted in each call, by XLA."
 _AGGREGATIONS: tuple[tuple[object, ...], str] = (
@@ -16,7 +17,7 @@ _AGGREGATIONS: tuple[tuple[object, ...], str] = (
 
 def _dense(name: str, inputs: str, outputs: str, bias: str = "") -> tuple[Weight, ...]:
     """The weights of one of PyG's dense layers inside another layer; its bias where the expression is true."""
-    kernel = Weight(f"{name}.weight", f"{name}/kernel", (inputs, outputs), (Permute((1, 0)),))
+    kernel = Weight(f"{name}.weight", f"{name}/kernel", (inputs, outputs), _TRANSPOSED)
     return (kernel, Weight(f"{name}.bias", f"{name}/bias", (outputs,), when=bias)) if bias else (kernel,)
 
 
@@ -26,15 +27,58 @@ def _in_list(name: str, count: str, weight: Weight) -> Weight:
     return replace(weight, torch=torch, leaf=leaf, over=count)
 
 
-_NORM = (
-    Weight("module.weight", "scale", ("?",), when="norm is not None"),
-    Weight("module.bias", "bias", ("?",), when="norm is not None"),
-    Weight("module.running_mean", "mean", ("?",), collection="batch_stats", when="norm is not None"),
-    Weight("module.running_var", "var", ("?",), collection="batch_stats", when="norm is not None"),
-)
+def _norm(features: str, affine: str = "", tracked: str = "") -> tuple[Weight, ...]:
+    """The weights and the statistics of PyG's batch norm, which there are where the expressions are true."""
+    stats = (("running_mean", "mean"), ("running_var", "var"))
+    return (
+        *(
+            Weight(f"module.{one}", leaf, (features,), when=affine)
+            for one, leaf in (("weight", "scale"), ("bias",) * 2)
+        ),
+        *(Weight(f"module.{one}", leaf, (features,), collection="batch_stats", when=tracked) for one, leaf in stats),
+    )
+
+
+_NORMED = "norm is not None"
+_COUNTED = "only a cumulative average needs it"
+
+
+def _attention(
+    name: str, own: tuple[Weight, ...], note: str, samples: tuple[Sample, ...], more: str = "", refused: str = ""
+) -> Layer:
+    """A layer of graph attention. `more`: an argument that others have not, which is `refused` unless it is False."""
+    outputs = "out_channels * (heads if concat else 1)"
+    return Layer(
+        torch=f"{HOME}{name}",
+        signature="in_channels, out_channels, heads=1, concat=True, negative_slope=0.2, dropout=0.0, "
+        f"add_self_loops=True, edge_dim=None, fill_value='mean', bias=True, {f'{more}=False, ' if more else ''}"
+        "residual=False",
+        template=f"{name}({{out_channels}}, heads={{heads?1}}, concat={{concat?True}}, "
+        "negative_slope={negative_slope?0.2}, dropout={dropout?0.0}, add_self_loops={add_self_loops?True}, "
+        "bias={bias?True}, residual={residual?False}, training={dropout:training?False})",
+        note=note,
+        layout=Layout.FIRST,
+        call="x, edge_index",
+        trains=True,
+        draws=True,
+        trains_if="dropout",
+        weights=(
+            *own,
+            *(replace(one, when="residual") for one in _dense("res", "in_channels", outputs)),
+            Weight("bias", "bias", (outputs,), when="bias"),
+        ),
+        refuses={
+            "in_channels": ((int,), "nodes of two sorts are not supported"),
+            "edge_dim": ((None,), "attention by the features of edges is not supported"),
+            **({more: ((False,), refused)} if more else {}),
+        },
+        snippets=(name,),
+        samples=samples,
+    )
+
 
 _LINEAR = (
-    Weight("weight", "kernel", ("?", "?"), (Permute((1, 0)),)),
+    Weight("weight", "kernel", ("?", "?"), _TRANSPOSED),
     Weight("bias", "bias", ("?",), when="bias"),
 )
 _OF_MLP = (
@@ -161,46 +205,6 @@ LAYERS = (
         ),
     ),
     Layer(
-        torch=f"{HOME}GATConv",
-        signature="in_channels, out_channels, heads=1, concat=True, negative_slope=0.2, dropout=0.0, "
-        "add_self_loops=True, edge_dim=None, fill_value='mean', bias=True, residual=False",
-        template="GATConv({out_channels}, heads={heads?1}, concat={concat?True}, "
-        "negative_slope={negative_slope?0.2}, dropout={dropout?0.0}, add_self_loops={add_self_loops?True}, "
-        "bias={bias?True}, residual={residual?False}, training={dropout:training?False})",
-        note="The dropout is one of the attention weights. Self-loops that are there are replaced.",
-        layout=Layout.FIRST,
-        call="x, edge_index",
-        trains=True,
-        draws=True,
-        trains_if="dropout",
-        weights=(
-            *_dense("lin", "in_channels", "heads * out_channels"),
-            Weight("att_src", "att_src", ("1", "heads", "out_channels")),
-            Weight("att_dst", "att_dst", ("1", "heads", "out_channels")),
-            *(
-                replace(one, when="residual")
-                for one in _dense("res", "in_channels", "out_channels * (heads if concat else 1)")
-            ),
-            Weight("bias", "bias", ("out_channels * (heads if concat else 1)",), when="bias"),
-        ),
-        refuses={
-            "in_channels": ((int,), "nodes of two sorts are not supported"),
-            "edge_dim": ((None,), "attention by the features of edges is not supported"),
-        },
-        snippets=("GATConv",),
-        samples=(
-            Sample("gnn.GATConv(4, 3, heads=2)", (5, 4), call=f"x, {_EDGES}"),
-            Sample(
-                "gnn.GATConv(4, 3, 2, concat=False, dropout=1.0, residual=True, bias=False)",
-                (5, 4),
-                call=f"x, {_EDGES}",
-            ),
-            Sample(
-                "gnn.GATConv(4, 3, negative_slope=0.5, add_self_loops=False)", (5, 4), call=f"x, edge_index={_EDGES}"
-            ),
-        ),
-    ),
-    Layer(
         torch=f"{HOME}MLP",
         signature="channel_list=None, *, in_channels=None, hidden_channels=None, out_channels=None, num_layers=None, "
         "dropout=0.0, act='relu', act_first=False, act_kwargs=None, norm='batch_norm', norm_kwargs=None, "
@@ -210,9 +214,9 @@ LAYERS = (
         layout=Layout.FIRST,
         weights=(
             *(_in_list("lins", "num_layers", one) for one in _LINEAR),
-            *(_in_list("norms", "num_layers", one) for one in _NORM),
+            *(_in_list("norms", "num_layers", one) for one in _norm("?", affine=_NORMED, tracked=_NORMED)),
         ),
-        unused=(("norms.{i}.module.num_batches_tracked", "only a cumulative average needs it"),),
+        unused=(("norms.{i}.module.num_batches_tracked", _COUNTED),),
         variants=(
             Variant(
                 "in_channels is not None",
@@ -248,13 +252,8 @@ LAYERS = (
         note="Over all nodes of all graphs.",
         layout=Layout.FIRST,
         call="x",
-        weights=(
-            Weight("module.weight", "scale", ("in_channels",), when="affine"),
-            Weight("module.bias", "bias", ("in_channels",), when="affine"),
-            Weight("module.running_mean", "mean", ("in_channels",), collection="batch_stats"),
-            Weight("module.running_var", "var", ("in_channels",), collection="batch_stats"),
-        ),
-        unused=(("module.num_batches_tracked", "only a cumulative average needs it"),),
+        weights=_norm("in_channels", affine="affine"),
+        unused=(("module.num_batches_tracked", _COUNTED),),
         trains=True,
         refuses={
             "track_running_stats": ((True,), "only running statistics are supported here"),
@@ -273,7 +272,7 @@ LAYERS = (
         defaults="torch_init(fan_in={in_channels})",
         note="The kernel is the transpose of torch's weight. Where in_channels is -1, the first input tells them.",
         weights=(
-            Weight("weight", "kernel", ("?", "out_channels"), (Permute((1, 0)),), initializer="kernel_init"),
+            Weight("weight", "kernel", ("?", "out_channels"), _TRANSPOSED, initializer="kernel_init"),
             Weight("bias", "bias", ("out_channels",), when="bias", initializer="bias_init"),
         ),
         variants=(
@@ -291,44 +290,6 @@ LAYERS = (
         samples=(Sample("gnn.Linear(6, 4)", (3, 6)), Sample("gnn.Linear(4, 3, bias=False)", (2, 3, 4))),
     ),
     Layer(
-        torch=f"{HOME}GATv2Conv",
-        signature="in_channels, out_channels, heads=1, concat=True, negative_slope=0.2, dropout=0.0, "
-        "add_self_loops=True, edge_dim=None, fill_value='mean', bias=True, share_weights=False, residual=False",
-        template="GATv2Conv({out_channels}, heads={heads?1}, concat={concat?True}, "
-        "negative_slope={negative_slope?0.2}, dropout={dropout?0.0}, add_self_loops={add_self_loops?True}, "
-        "bias={bias?True}, residual={residual?False}, training={dropout:training?False})",
-        note="The biases of both ends are in the scores, and that of the sources in the sum.",
-        layout=Layout.FIRST,
-        call="x, edge_index",
-        trains=True,
-        draws=True,
-        trains_if="dropout",
-        weights=(
-            *_dense("lin_l", "in_channels", "heads * out_channels", bias="bias"),
-            *_dense("lin_r", "in_channels", "heads * out_channels", bias="bias"),
-            Weight("att", "att", ("1", "heads", "out_channels")),
-            *(
-                replace(one, when="residual")
-                for one in _dense("res", "in_channels", "out_channels * (heads if concat else 1)")
-            ),
-            Weight("bias", "bias", ("out_channels * (heads if concat else 1)",), when="bias"),
-        ),
-        refuses={
-            "in_channels": ((int,), "nodes of two sorts are not supported"),
-            "edge_dim": ((None,), "attention by the features of edges is not supported"),
-            "share_weights": ((False,), "one matrix for both ends is not supported"),
-        },
-        snippets=("GATv2Conv",),
-        samples=(
-            Sample("gnn.GATv2Conv(4, 3, heads=2)", (5, 4), call=f"x, {_EDGES}"),
-            Sample(
-                "gnn.GATv2Conv(4, 3, 2, concat=False, dropout=1.0, residual=True, bias=False, add_self_loops=False)",
-                (5, 4),
-                call=f"x, {_EDGES}",
-            ),
-        ),
-    ),
-    Layer(
         torch=f"{HOME}TAGConv",
         signature="in_channels, out_channels, K=3, bias=True, normalize=True",
         template="TAGConv({out_channels}, K={K?3}, bias={bias?True}, normalize={normalize?True})",
@@ -336,9 +297,7 @@ LAYERS = (
         layout=Layout.FIRST,
         call="x, edge_index, edge_weight=None",
         weights=(
-            Weight(
-                "lins.{i}.weight", "lins_{i}/kernel", ("in_channels", "out_channels"), (Permute((1, 0)),), over="K + 1"
-            ),
+            _in_list("lins", "K + 1", Weight("weight", "kernel", ("in_channels", "out_channels"), _TRANSPOSED)),
             Weight("bias", "bias", ("out_channels",), when="bias"),
         ),
         snippets=("TAGConv",),
@@ -351,5 +310,42 @@ LAYERS = (
                 inputs="w: f32[7]",
             ),
         ),
+    ),
+    _attention(
+        "GATConv",
+        (
+            *_dense("lin", "in_channels", "heads * out_channels"),
+            *(Weight(f"att_{end}", f"att_{end}", ("1", "heads", "out_channels")) for end in ("src", "dst")),
+        ),
+        "The dropout is one of the attention weights. Self-loops that are there are replaced.",
+        (
+            Sample("gnn.GATConv(4, 3, heads=2)", (5, 4), call=f"x, {_EDGES}"),
+            Sample(
+                "gnn.GATConv(4, 3, 2, concat=False, dropout=1.0, residual=True, bias=False)",
+                (5, 4),
+                call=f"x, {_EDGES}",
+            ),
+            Sample(
+                "gnn.GATConv(4, 3, negative_slope=0.5, add_self_loops=False)", (5, 4), call=f"x, edge_index={_EDGES}"
+            ),
+        ),
+    ),
+    _attention(
+        "GATv2Conv",
+        (
+            *(w for end in "lr" for w in _dense(f"lin_{end}", "in_channels", "heads * out_channels", bias="bias")),
+            Weight("att", "att", ("1", "heads", "out_channels")),
+        ),
+        "The biases of both ends are in the scores, and that of the sources in the sum.",
+        (
+            Sample("gnn.GATv2Conv(4, 3, heads=2)", (5, 4), call=f"x, {_EDGES}"),
+            Sample(
+                "gnn.GATv2Conv(4, 3, 2, concat=False, dropout=1.0, residual=True, bias=False, add_self_loops=False)",
+                (5, 4),
+                call=f"x, {_EDGES}",
+            ),
+        ),
+        more="share_weights",
+        refused="one matrix for both ends is not supported",
     ),
 )

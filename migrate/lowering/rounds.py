@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,11 +17,12 @@ from migrate.kept import names_of_kept
 from migrate.known.by_round import Fingerprint
 from migrate.known.kinds import (
     Host,
+    Kind,
     Plain,
 )
 from migrate.known.script import Script
 from migrate.known.states import STATE_WORDS
-from migrate.lowering.host.graphs import is_graph
+from migrate.lowering.host.graphs import gives_graphs, is_graph
 from migrate.lowering.lowering import Lowering
 from migrate.lowering.modules.changing_methods import methods_that_change
 from migrate.lowering.plainer.copied_input import Edits, Placing, edited
@@ -138,7 +139,6 @@ def lower_project(
         unit.constants = _constants(unit.source.module)
         unit.changing = changing(unit.source.module)
         unit.settled = _settled(unit.source.module)
-        unit.filled = usage.given_attributes(unit.source.module)
         unit.key = "rng_key" if "key" in state_words else "key"
         unit.imports_torch = bool(_TORCH.search(unit.source.text))
     broken = {} if broken is None else broken
@@ -248,8 +248,11 @@ def _module_suite(lowering: Lowering, statements: Sequence[Statement]) -> Body:
     """The statements of the file, each with its position so that helpers know before which statement they go."""
     made: Body = []
     dropped: list[cst.EmptyLine] = []
+    settled: dict[int, list[str]] = defaultdict(list)
+    for name, last in lowering.unit.settled.items():
+        settled[last].append(name)
     for index, original, lowered in lowering.lowered_each(statements, anchored=True):
-        lowered = [*lowered, *_arrays_of_graphs(lowering, index, original)]
+        lowered = [*lowered, *_arrays_of_graphs(lowering, index, settled[index])]
         if lowered:
             lowered, dropped = suites.after_dropped(dropped, lowered, first=not made), []
         else:
@@ -258,36 +261,38 @@ def _module_suite(lowering: Lowering, statements: Sequence[Statement]) -> Body:
     return made
 
 
-def _arrays_of_graphs(lowering: Lowering, index: int, statement: Statement) -> list[Statement]:
-    """The statement that makes arrays of a graph, behind the last one that binds it."""
+def _arrays_of_graphs(lowering: Lowering, index: int, names: Sequence[str]) -> list[Statement]:
+    """The statements that make arrays of graphs, behind the last one that binds them."""
     unit = lowering.unit
     made: list[Statement] = []
-    before = suites.suite_of(unit.source.module.body)[:index] if isinstance(statement, cst.If) else []
-    bound = set(usage.stores([one for one in before if isinstance(one, cst.SimpleStatementLine)]))
-    for name in dict.fromkeys(usage.stores(statement)):
-        if not isinstance(statement, cst.SimpleStatementLine) and name not in bound:
-            continue  # a branch may leave it unbound
-        if unit.settled.get(name) == index and is_graph(lowering.kind_of_name(name)):
-            unit.graphs.add(name)
-            fields = unit.script.graph_fields.get((unit.scope, name), ())
-            if fields:
-                unit.use_snippet("arrays_of")
-                told = ", ".join(f'"{one}"' for one in fields)
-                made.append(nodes.statement(f"{name}_arrays = arrays_of({name}, {told})"))
+    for name in names:
+        if not is_graph(lowering.kind_of_name(name)) or not _surely_binds(unit, index, name):
+            continue
+        unit.graphs.add(name)
+        fields = unit.script.graph_fields.get((unit.scope, name), ())
+        if fields:
+            unit.use_snippet("arrays_of")
+            told = ", ".join(f'"{one}"' for one in fields)
+            made.append(nodes.statement(f"{name}_arrays = arrays_of({name}, {told})"))
     return made
+
+
+def _surely_binds(unit: Unit, index: int, name: str) -> bool:
+    """Whether a name is bound behind a top-level statement that binds it: a branch may not, unless one before has."""
+    statements = suites.suite_of(unit.source.module.body)
+    if isinstance(statements[index], cst.SimpleStatementLine):
+        return True
+    before = [one for one in statements[:index] if isinstance(one, cst.SimpleStatementLine)]
+    return isinstance(statements[index], cst.If) and name in usage.stores(before)
 
 
 def _has_loader(script: Script) -> bool:
     known = [*script.finals.values(), *(facts.params for facts in script.functions.values())]
-    return any(isinstance(kind, Host) and kind.what in _DRAWING for kinds in known for kind in kinds.values())
+    return any(_is_loader(kind) or gives_graphs(kind) for kinds in known for kind in kinds.values())
 
 
-_DRAWING = (
-    "loader",
-    "graphs",
-    "loader of graphs",
-    "loader of mixed graphs",
-)  # data loading that may shuffle by torch's generator
+def _is_loader(kind: Kind) -> bool:
+    return isinstance(kind, Host) and kind.what == "loader"
 
 
 def _all_stores(module: cst.Module) -> set[str]:

@@ -428,10 +428,18 @@ class Scope(Parts):
 
     def is_global(self, place: Place) -> bool:
         """Whether an object is one constant of the module that every function reaches by the same name."""
-        settled = (
-            place.name in self.unit.constants or self.unit.settled.get(place.name, self.unit.anchor) < self.unit.anchor
-        )
+        settled = place.name in self.unit.constants or self.is_settled(place.name)
         return place.scope == self.unit.scope and settled
+
+    def is_settled(self, name: str) -> bool:
+        """Whether all top-level statements that bind a name of the module stand above the one at hand."""
+        return self.unit.settled.get(name, self.unit.anchor) < self.unit.anchor
+
+    def is_local(self, name: str) -> bool:
+        """Whether a name is a variable of this function, or of the one around it."""
+        outer = self.env.outer
+        around = outer is not None and outer.outer is not None and name in outer.kinds
+        return self.context != "module" and (name in self.env.kinds or around)
 
     # -- what is noticed of values ------------------------------------------------------------------------------------
 
@@ -505,18 +513,9 @@ class Scope(Parts):
     def of_kept_graph(self, name: str, field: str) -> Expr | None:
         """What the arrays of a graph have under a name, where the file makes them once: the graph is bound further up
         and stays as it is. None for others."""
-        settled = self.unit.settled.get(name, self.unit.anchor) < self.unit.anchor
-        outer = self.env.outer
-        local = self.context != "module" and (
-            name in self.env.kinds or (outer is not None and outer.outer is not None and name in outer.kinds)
-        )
-        kept = (
-            settled
-            and not local
-            and name in self.unit.graphs - self.unit.filled
-            and f"{name}_arrays" not in self.unit.taken
-        )
-        if not kept or not field or "." in field:
+        known = name in self.unit.graphs and self.is_settled(name) and not self.is_local(name)
+        kept = known and name not in usage.given_attributes(self.unit.source.module)
+        if not kept or not field or "." in field or f"{name}_arrays" in self.unit.taken:
             return None
         read = self.script.found_graph_fields.setdefault((self.unit.scope, name), ())
         if field not in read:

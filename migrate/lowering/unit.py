@@ -165,7 +165,6 @@ class Unit:
         default_factory=dict
     )  # names of the module -> the last top-level statement to bind it
     graphs: set[str] = field(default_factory=set)  # those of them that are graphs of PyG's
-    filled: set[str] = field(default_factory=set)  # names of which attributes are set somewhere
     key: str = "key"
     imports_torch: bool = False
     imported: dict[str, str] = field(default_factory=dict)  # names from elsewhere -> what they are there

@@ -1,11 +1,11 @@
 """Functions of PyG (torch_geometric) that work on the nodes of several graphs at once."""
 
 from migrate.diagnostics import Unsupported
+from migrate.layers.graphs import HOME
 from migrate.rules.rule import Call, rule
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Expr
 
-HOME = "torch_geometric.nn."
 _SIGNATURE = "x, batch=None, size=None"
 
 

@@ -2,6 +2,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from migrate.snippets.gcn_norm import gcn_norm
+from migrate.snippets.propagate import propagate
 
 
 class APPNP(nn.Module):
@@ -25,6 +26,5 @@ class APPNP(nn.Module):
             weight = jnp.ones(len(source), x.dtype)
         for _ in range(self.K):
             weight = nn.Dropout(self.dropout, deterministic=not self.training)(weight)
-            moved = jnp.zeros_like(x).at[..., target, :].add(weight[:, None] * x[..., source, :])
-            x = (1 - self.alpha) * moved + self.alpha * first
+            x = (1 - self.alpha) * propagate(x, source, target, weight) + self.alpha * first
         return x

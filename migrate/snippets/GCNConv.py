@@ -1,7 +1,7 @@
 import flax.linen as nn
-import jax.numpy as jnp
 
 from migrate.snippets.gcn_norm import gcn_norm
+from migrate.snippets.propagate import propagate
 
 
 class GCNConv(nn.Module):
@@ -21,6 +21,5 @@ class GCNConv(nn.Module):
             source, target, weight = gcn_norm(edge_index, edge_weight, x.shape[-2], x.dtype, self.improved, loops)
         else:
             (source, target), weight = edge_index, 1 if edge_weight is None else edge_weight
-        messages = jnp.reshape(weight, (-1, 1)) * x[..., source, :]
-        y = jnp.zeros_like(x).at[..., target, :].add(messages)
+        y = propagate(x, source, target, weight)
         return y + self.param("bias", nn.initializers.zeros, (self.features,)) if self.bias else y

@@ -1,7 +1,7 @@
 import flax.linen as nn
-import jax.numpy as jnp
 
 from migrate.snippets.gcn_norm import gcn_norm
+from migrate.snippets.propagate import propagate
 from migrate.snippets.torch_init import torch_init
 
 
@@ -19,5 +19,5 @@ class SGConv(nn.Module):
             edge_index, edge_weight, x.shape[-2], x.dtype, add_self_loops=self.add_self_loops
         )
         for _ in range(self.K):
-            x = jnp.zeros_like(x).at[..., target, :].add(weight[:, None] * x[..., source, :])
+            x = propagate(x, source, target, weight)
         return nn.Dense(self.features, use_bias=self.bias, **torch_init(fan_in=x.shape[-1]), name="lin")(x)

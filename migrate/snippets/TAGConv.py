@@ -1,7 +1,7 @@
 import flax.linen as nn
-import jax.numpy as jnp
 
 from migrate.snippets.gcn_norm import gcn_norm
+from migrate.snippets.propagate import propagate
 from migrate.snippets.torch_init import torch_init
 
 
@@ -21,6 +21,6 @@ class TAGConv(nn.Module):
         init = torch_init(fan_in=x.shape[-1])
         y = nn.Dense(self.features, use_bias=False, **init, name="lins_0")(x)
         for number in range(1, self.K + 1):
-            x = jnp.zeros_like(x).at[..., target, :].add(jnp.reshape(weight, (-1, 1)) * x[..., source, :])
+            x = propagate(x, source, target, weight)
             y = y + nn.Dense(self.features, use_bias=False, **init, name=f"lins_{number}")(x)
         return y + self.param("bias", nn.initializers.zeros, (self.features,)) if self.bias else y

@@ -310,6 +310,7 @@ def attributes_set(node: cst.CSTNode) -> set[str]:
 _SETTING = (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.Del)
 
 
+@remembered
 def given_attributes(node: cst.CSTNode) -> set[str]:
     """The names of objects of which a node sets, deletes or changes attributes: `data.x = x`, `data.x.add_(1)`."""
     targets = [one if isinstance(one, cst.Del) else one.target for one in every(node, _SETTING)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import libcst as cst
 
@@ -25,7 +26,17 @@ _SETS = ("shuffle", "copy", "index_select")  # methods of a data set that give a
 _SPARSE = ("adj", "adj_t")  # matrices of torch_sparse, which are no arrays
 
 
-def is_graph(kind: Kind) -> bool:
+def gives_graphs(kind: Kind) -> bool:
+    """Whether a kind is that of a data set or a loader of graphs."""
+    return kind == GRAPHS or loads_graphs(kind)
+
+
+def loads_graphs(kind: Kind) -> bool:
+    """Whether a kind is that of a loader of graphs, which draws with torch's generator."""
+    return kind in (LOADER, MIXING)
+
+
+def is_graph(kind: Kind) -> TypeGuard[Host]:
     """Whether a kind is that of one graph, or of several as one."""
     return isinstance(kind, Host) and kind.what in ("graph", "mixed graph")
 
@@ -67,7 +78,7 @@ def called_by(callee: Kind, given: Sequence[Kind]) -> Kind | None:
 
 def element_of(kind: Kind, origin: int | None = None) -> Kind | None:
     """What is taken out of a set of graphs, or gone over; None for other kinds."""
-    if kind not in (GRAPHS, LOADER, MIXING):
+    if not gives_graphs(kind):
         return None
     what = "mixed graph" if kind == MIXING else "graph"
     return Host(what) if origin is None else Host(what, frozenset({origin}))
@@ -75,7 +86,7 @@ def element_of(kind: Kind, origin: int | None = None) -> Kind | None:
 
 def field(kind: Kind, attribute: str) -> Kind | None:
     """What a graph or a set of graphs has under a name; None for other kinds. Raises Unsupported."""
-    several = kind in (GRAPHS, LOADER, MIXING)
+    several = gives_graphs(kind)
     if several or is_graph(kind):
         if attribute in COUNTS:
             return Number()
@@ -89,7 +100,7 @@ def field(kind: Kind, attribute: str) -> Kind | None:
 
 def method_of(kind: Kind, method: str) -> Kind | None:
     """What a method of a graph or of a set gives; None for other kinds."""
-    if kind in (GRAPHS, LOADER, MIXING):
+    if gives_graphs(kind):
         return kind if method in _SETS else Host("data")
     if is_graph(kind):
         return kind if method in _PLACING or method == "clone" else Host("data")
@@ -98,7 +109,7 @@ def method_of(kind: Kind, method: str) -> Kind | None:
 
 def of_turns(kind: Kind) -> bool:
     """Whether a graph is another one, of another size, at each turn of a loop."""
-    return is_graph(kind) and isinstance(kind, Host) and bool(kind.origins)
+    return is_graph(kind) and bool(kind.origins)
 
 
 def is_placed(kind: Kind, method: str) -> bool:

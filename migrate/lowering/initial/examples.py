@@ -23,7 +23,7 @@ from migrate.known.kinds import (
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import loop_kind
 from migrate.lowering.expressions.passed_on import gone_over, starts_anew
-from migrate.lowering.host.graphs import LOADER, MIXING, element_of
+from migrate.lowering.host.graphs import element_of, loads_graphs
 from migrate.lowering.host.host_draws import GENERATORS, HostDraws
 from migrate.lowering.initial.attributes_followed import Followed, attribute_given, with_receiver
 from migrate.lowering.models.object_history import class_of_object
@@ -187,7 +187,7 @@ class Examples(StateAccess, HostDraws, Binding):
                 raise Unsupported("MIG402", f"the first element of {nodes.code(source)}")
             bound[name] = kind
             first = nodes.statement(f"{name} = {{node}}", node=self.undisturbed(source, node))
-            if value.kind in (LOADER, MIXING):  # which draws with torch's generator
+            if loads_graphs(value.kind):  # which draws with torch's generator
                 forked = kept(nodes.expression("torch.random.fork_rng()"))
                 block = cst.With([cst.WithItem(forked)], cst.IndentedBlock([first]))
                 prepared.append(block)
@@ -305,7 +305,7 @@ class Examples(StateAccess, HostDraws, Binding):
             return node, Host("batch")
         graph = element_of(value.kind)
         if graph is not None:
-            if value.kind not in (LOADER, MIXING):
+            if not loads_graphs(value.kind):
                 return nodes.expression("{x}[0]", x=value.node), graph
             self.unit.use_snippet("without_drawing")
             return nodes.expression("without_drawing(lambda: next(iter({x})))", x=value.node), graph

@@ -15,6 +15,7 @@ from migrate.known.facts import FunctionFacts
 from migrate.known.kinds import UNKNOWN
 from migrate.known.qualified import file_of, spelled
 from migrate.known.script import Script
+from migrate.layers.graphs import HOME
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.host.graphs import COUNTS, is_graph
 from migrate.lowering.plainer.body_at_call import is_plain
@@ -22,7 +23,6 @@ from migrate.lowering.plainer.copied_input import Edits, edited
 from migrate.lowering.plainer.updates_in_place import definition_at
 from migrate.lowering.rounds import Input, Lowered
 from migrate.rules.catalogue import RULES
-from migrate.rules.graphs import HOME
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every

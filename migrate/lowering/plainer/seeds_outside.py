@@ -11,7 +11,7 @@ it had been set where the model is made.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
@@ -31,7 +31,7 @@ def with_seeds_outside(inputs: Sequence[Input]) -> list[Input]:
     """The files of a project with the seeds of constructors where these are called."""
     made = list(inputs)
     for _ in range(_DEEPEST):
-        edits = _edits(made) if any("manual_seed(" in one.source.text for one in made) else [Edits() for _ in made]
+        edits = _edits(made)
         if not any(edits):
             break
         made = [one.edited(edit) for one, edit in zip(made, edits, strict=True)]
@@ -40,37 +40,46 @@ def with_seeds_outside(inputs: Sequence[Input]) -> list[Input]:
 
 def _edits(inputs: Sequence[Input]) -> list[Edits]:
     edits = [Edits() for _ in inputs]
-    sites = [list(call_sites(one.source.module)) for one in inputs]
-    for number, one in enumerate(inputs):
-        for cls in every(one.source.module, cst.ClassDef):
-            seed = _seed_of(cls, one.source.module)
-            name = cls.name.value
-            found = [[site for site in each if _called(site.call) == name] for each in sites]
-            written = [call for each in inputs for call in usage.calls(each.source.module) if _called(call) == name]
-            if seed is None or not written or len(written) != sum(map(len, found)):
-                continue
-            for edit, each in zip(edits, found, strict=True):
-                for line in dict.fromkeys(site.line for site in each):
-                    first = seed.with_changes(leading_lines=line.leading_lines)
-                    edit.instead[line] = [first, line.with_changes(leading_lines=[])]
-            edits[number].instead[seed] = []
+    seeds = [(cls.name.value, seed, edit) for one, edit in zip(inputs, edits, strict=True) for cls, seed in _seeds(one)]
+    sites = [list(call_sites(one.source.module)) for one in inputs] if seeds else []
+    calls = [call for one in inputs for call in usage.calls(one.source.module)] if seeds else []
+    for name, seed, own in seeds:
+        found = [[site for site in each if _called(site.call) == name] for each in sites]
+        written = [call for call in calls if _called(call) == name]
+        if not written or len(written) != sum(map(len, found)):
+            continue
+        for edit, each in zip(edits, found, strict=True):
+            for line in dict.fromkeys(site.line for site in each):
+                first = seed.with_changes(leading_lines=line.leading_lines)
+                edit.instead[line] = [first, line.with_changes(leading_lines=[])]
+        own.instead[seed] = []
     return edits
+
+
+def _seeds(one: Input) -> Iterator[tuple[cst.ClassDef, cst.SimpleStatementLine]]:
+    """The classes of a file whose constructors set a seed, and the lines that do."""
+    if "manual_seed(" not in one.source.text:
+        return
+    imported = imported_names(one.source.module)
+    for cls in every(one.source.module, cst.ClassDef):
+        seed = _seed_of(cls, imported)
+        if seed is not None:
+            yield cls, seed
 
 
 def _called(call: cst.Call) -> str:
     return (nodes.dotted(call.func) or "").rpartition(".")[2]
 
 
-def _seed_of(cls: cst.ClassDef, module: cst.Module) -> cst.SimpleStatementLine | None:
+def _seed_of(cls: cst.ClassDef, imported: Mapping[str, str]) -> cst.SimpleStatementLine | None:
     """The line of a constructor that sets a seed which is written out; None where there is none, or more than one."""
-    imported = imported_names(module)
     made = suites.methods_of(cls).get("__init__")
     lines = [line for line in suites.suite_of(made.body.body) if _is_seed(line, imported)] if made else []
     line = lines[0] if len(lines) == 1 else None
     return line if isinstance(line, cst.SimpleStatementLine) else None
 
 
-def _is_seed(line: Statement, imported: dict[str, str]) -> bool:
+def _is_seed(line: Statement, imported: Mapping[str, str]) -> bool:
     small = suites.alone(line)
     call = small.value if isinstance(small, cst.Expr) else None
     if not isinstance(call, cst.Call) or full_name(call.func, imported) != _SEED or len(call.args) != 1:

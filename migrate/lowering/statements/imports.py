@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate.apis import is_data_api
+from migrate.apis import PACKAGES, is_data_api
 from migrate.diagnostics import Unsupported
 from migrate.files.imports import Written
 from migrate.known.kinds import UNKNOWN, Kind, Model, Optimizer, Plain, ProjectModule, Scheduler, TorchName
@@ -25,7 +25,6 @@ from migrate.machine import NO_OPS, REGISTRIES
 from migrate.syntax import nodes
 from migrate.syntax.nodes import Statement
 
-_TORCH = ("torch", "torchvision", "torchtext", "torchaudio", "torch_geometric")
 _PROGRESS = (
     "tqdm",
     "tqdm.tqdm",
@@ -50,7 +49,7 @@ class Imports(Binding):
             name = nodes.dotted(alias.name) or ""
             root = name.split(".")[0]
             bound = alias.evaluated_alias
-            if root in _TORCH:
+            if root in PACKAGES:
                 known.append(name if bound else root)
                 self.env.kinds[bound or root] = TorchName(known[-1])
                 left.append(alias)
@@ -72,7 +71,7 @@ class Imports(Binding):
             small = _absolute(small, self.unit.library)
             line = line.with_changes(body=[small])
         module = "." * len(small.relative) + ((nodes.dotted(small.module) or "") if small.module else "")
-        if module.split(".")[0] in _TORCH:
+        if module.split(".")[0] in PACKAGES:
             return self.from_torch(line, small, module)
         if module == "__future__" and self.unit.source.notebook is not None and _IN_FORCE.issuperset(_names(small)):
             return []  # in a later cell they are no longer at the beginning of the output

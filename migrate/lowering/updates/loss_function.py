@@ -182,11 +182,8 @@ class LossFunctions(Models):
         kind = self.env.lookup(name)
         if kind is None:
             return True
-        if name in self.env.kinds and self.context != "module":
+        if self.is_local(name):
             return False
-        outer = self.env.outer
-        if self.context != "module" and outer is not None and name in outer.kinds and outer.outer is not None:
-            return False  # a variable of an enclosing function
         if isinstance(kind, TorchName | Function | ModuleClass | ProjectModule) or (
             isinstance(kind, Plain) and kind.what in ("module", "imported")
         ):

@@ -155,17 +155,20 @@ class StepInputs(LossFunctions):
         """Notes that a step is compiled for each value of a number, if a loop around changes that."""
         if path in differing(self) and not computed_alike(self, path):
             said = f"the loss decides by {path}, which differs from turn to turn: its step is compiled for each value"
-            block = self.blocks[-1]
-            self.unit.report(Unsupported("MIG514", said), block.statements[block.index])
+            self.note_here("MIG514", said)
 
     def tell_of_sizes(self, path: str) -> None:
         """Notes that a step takes another graph at each turn, of other sizes."""
         name, _, field = path.rpartition(".")
         if field == "edge_index" and of_turns(self.kind_of_name(name)):
-            block = self.blocks[-1]
             said = f"{name} has other sizes at each turn: a step is compiled for each of them"
             code = "MIG405" if is_mixed(self.kind_of_name(name)) else "MIG501"
-            self.unit.report(Unsupported(code, said), block.statements[block.index])
+            self.note_here(code, said)
+
+    def note_here(self, code: str, said: str) -> None:
+        """Reports something of the statement at hand, which is converted all the same."""
+        block = self.blocks[-1]
+        self.unit.report(Unsupported(code, said), block.statements[block.index])
 
     def refuse_mixed(self, name: str, kind: Kind) -> None:
         """Declines a dict that a loss reads unless it holds arrays, batches or numbers alone: jit takes no other, and
