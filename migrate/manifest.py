@@ -34,7 +34,7 @@ from migrate.strict_json import (
 )
 
 FORMAT, VERSION = "migrate-weights", 1
-WILDCARD = re.compile(r"\{(\d+)\}")
+WILDCARD = re.compile(r"\{(n?\d+)\}")  # {0} for an index of a list, {n0} for a key of a dict
 
 
 @dataclass(frozen=True)

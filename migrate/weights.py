@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from migrate import saved_files
 from migrate.diagnostics import Unsupported
-from migrate.known.constructed import BoundWeight, ChoiceNode, ClassNode, LayerNode, ListNode, Node
+from migrate.known.constructed import ANY_NAME, BoundWeight, ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.known.facts import ClassFacts
 from migrate.known.qualified import FILE, file_of, is_chosen, options, spelled, spelled_options
 from migrate.known.saved import SavedEntry
@@ -243,8 +243,11 @@ class _Collected:
 
     def named(self, node: ListNode, torch: str, flax: str, depth: int) -> None:
         for key, child in zip(node.keys, node.children, strict=True):
-            count = key.count("{}")
-            name = key.format(*(f"{{{depth + number}}}" for number in range(count)))
+            first, *others = ANY_NAME.split(key)[::2]
+            sorts = ANY_NAME.findall(key)
+            count = len(sorts)
+            holes = [f"{{{sort}{depth + number}}}" for number, sort in enumerate(sorts)]
+            name = first + "".join(hole + rest for hole, rest in zip(holes, others, strict=True))
             self.node(child, _join(torch, ".", name), f"{flax}{node.infix}{name}".lstrip("/"), depth + count, True)
 
     def numbered(self, node: ListNode, torch: str, flax: str, depth: int, optional: bool) -> None:

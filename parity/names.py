@@ -121,12 +121,13 @@ def _flatten(tree: Any, prefix: str) -> Tensors:
 
 
 def _pattern(name: str) -> re.Pattern[str]:
-    """A manifest name as a pattern: {0} is a list index, the same one wherever it stands."""
+    """A manifest name as a pattern: {0} is a list index and {n0} a key, the same one wherever it stands."""
     parts, seen, position = [], set[str](), 0
     for match in WILDCARD.finditer(name):
         parts.append(re.escape(name[position : match.start()]))
         index, position = match.group(1), match.end()
-        parts.append(f"(?P=i{index})" if index in seen else f"(?P<i{index}>[0-9]+)")
+        free = "[^./]+" if index.startswith("n") else "[0-9]+"
+        parts.append(f"(?P=i{index})" if index in seen else f"(?P<i{index}>{free})")
         seen.add(index)
     return re.compile("".join(parts) + re.escape(name[position:]))
 

@@ -27,10 +27,11 @@ def parts_of(path: str) -> tuple[str, ...]:
 
 
 class Pattern:
-    """A name in which ``{0}``, ``{1}`` stand for list indices: decimal digits, no leading zero.
+    """A name in which ``{0}``, ``{1}`` stand for list indices: decimal digits, no leading zero; and ``{n0}`` for a key of
+    a dict.
 
-    >>> Pattern("blocks.{0}.heads.{1}.weight").match("blocks.3.heads.11.weight")
-    {'0': '3', '1': '11'}
+    >>> Pattern("blocks.{0}.heads.{n1}.weight").match("blocks.3.heads.colour.weight")
+    {'0': '3', 'n1': 'colour'}
     """
 
     def __init__(self, text: str) -> None:
@@ -40,7 +41,8 @@ class Pattern:
         seen: set[str] = set()
         regex = re.escape(parts[0])
         for number, rest in zip(parts[1::2], parts[2::2], strict=True):
-            regex += f"(?P=i{number})" if number in seen else f"(?P<i{number}>0|[1-9][0-9]*)"
+            free = "[^./]+" if number.startswith("n") else "0|[1-9][0-9]*"
+            regex += f"(?P=i{number})" if number in seen else f"(?P<i{number}>{free})"
             regex += re.escape(rest)
             seen.add(number)
         self._regex = re.compile(regex)

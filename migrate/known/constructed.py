@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass
 
 from migrate.layers.moves import Move
@@ -74,6 +75,7 @@ class ClassNode:
         return -1
 
 
+ANY_NAME = re.compile(r"\{(n?)\}")  # in a key of a `named` row: what is told as the program runs
 MOVED = ("",)  # the keys of a row that is one layer in torch, with moves of its channels before and after
 
 
@@ -81,8 +83,8 @@ MOVED = ("",)  # the keys of a row that is one layer in torch, with moves of its
 class ListNode:
     """Modules by number: a ModuleList ("_") or a Sequential ("/layers_"). `dynamic` where the length is not known: then
     `children` are the possible elements. `keys` where the elements have names in torch: a ModuleDict has them in Flax
-    as well, a Sequential of an OrderedDict has not, unless it is `named`: then {} stands for a number in a key, and
-    there may be any number of those."""
+    as well, a Sequential of an OrderedDict has not, unless it is `named`: then {} stands for a number in a key, {n} for
+    a key that is told as the program runs, and there may be any number of those."""
 
     children: tuple[Node, ...]
     infix: str

@@ -10,7 +10,8 @@ from migrate.known.kinds import UNKNOWN, Kind, Module
 
 @dataclass(frozen=True)
 class NamedRow(Kind):
-    """A dict of layers that make a row: what each may be, by its name, with {} for a number in it (`block{}`)."""
+    """A dict of layers: what each may be, by its name, with {} for a number in it (`block{}`), or {n} where nothing is
+    known of it."""
 
     entries: tuple[tuple[str, tuple[Node, ...]], ...] = ()
 
@@ -32,6 +33,14 @@ class NamedRow(Kind):
     @property
     def module(self) -> Module:
         """What an nn.Sequential of them is."""
+        return self._module("/layers_")
+
+    @property
+    def module_dict(self) -> Module:
+        """What an nn.ModuleDict of them is."""
+        return self._module("_")
+
+    def _module(self, infix: str) -> Module:
         children = tuple(options[0] if len(options) == 1 else ChoiceNode(options) for _, options in self.entries)
         keys = tuple(name for name, _ in self.entries)
-        return Module((ListNode(children, "/layers_", dynamic=True, keys=keys, passage=Passage(), named=True),))
+        return Module((ListNode(children, infix, dynamic=True, keys=keys, passage=Passage(), named=True),))

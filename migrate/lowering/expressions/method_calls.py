@@ -58,6 +58,7 @@ from migrate.lowering.expressions.elements import (
     made_by_numpy,
     of_queue,
 )
+from migrate.lowering.expressions.keywords_left import takes_default
 from migrate.lowering.expressions.layers_apart import taken_apart
 from migrate.lowering.expressions.one_of_objects import methods_of_each, pass_to_each
 from migrate.lowering.expressions.packed_elements import refuse_rows
@@ -251,6 +252,10 @@ class MethodCalls(ValueCalls):
                 others = [Plain("None")]
             found = Items((element, *others)).joined()
             return Value(node.with_changes(func=made, args=placed(node.args, values)), found)
+        if type(kind) is Kind and takes_default(self, node):
+            values = [self.expr(arg.value) for arg in node.args]
+            known = self.script.rounds > 1  # as the first one begins, it has no calls yet
+            return Value(node.with_changes(args=placed(node.args, values)), values[1].kind if known else Never())
         held = self.attribute_kind(func, kind) if isinstance(kind, Instance) else UNKNOWN
         if isinstance(held, Model):
             return self.value_call(node, Value(func, held))

@@ -149,7 +149,9 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
             self.env.kinds[value.value] = lowered.kind
         kind = lowered.kind
         filling = isinstance(kind, Items) and kind.type == "modules"
+        row = only_option(kind)
         rebound = isinstance(kind, Module) and name in facts.rebound and not isinstance(lowered.node, cst.Lambda)
+        rebound = rebound and not (isinstance(row, ListNode) and row.named)  # which was filled before
         if filling or (rebound and name not in facts.seen):
             return self.hold(facts, line, name, lowered)
         node = bare_lambda(layouts.first(lowered))

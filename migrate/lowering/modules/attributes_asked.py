@@ -52,7 +52,7 @@ class AttributesAsked(LayerTests):
         options = value.kind.options
         only = options[0] if len(options) == 1 else None
         if isinstance(only, ListNode) and (only.named or (only.infix == "_" and only.keys)):
-            held = "{x}.layers" if only.named else "{x}"
+            held = "{x}" if only.infix == "_" else "{x}.layers"
             made = nodes.expression(f'"{name}" in {held}', x=value.node)
             return Value(nodes.parenthesized(made), Number())
         if isinstance(only, ClassNode):

@@ -90,10 +90,9 @@ class Builders(TakenParts):
         """Has a function make parts of modules from here on: what it made were models until then."""
         facts.builds = True
         facts.returns = facts.returns if isinstance(facts.returns, Module) else Never()
-        made = [place for place, cls in self.script.places.items() if place.scope == facts.qualname and INLINE in cls]
-        for place in made:
+        for place in [place for place in self.script.places if place.scope == facts.qualname]:
             cls = self.script.places.pop(place)
-            if cls not in self.script.places.values():  # a model of another scope may have the same name
+            if INLINE in cls and cls not in self.script.places.values():  # another scope's may have the same name
                 self.script.classes.pop(cls, None)
 
     def not_built_yet(self, node: Expr) -> bool:

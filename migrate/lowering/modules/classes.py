@@ -35,13 +35,14 @@ from migrate.lowering.modules.called_in_training import CalledInTraining
 from migrate.lowering.modules.changed_buffers import changed_attributes
 from migrate.lowering.modules.constructors import built_methods, extras_handed_on, present, repeated
 from migrate.lowering.modules.custom_gradients import AUTOGRAD_FUNCTION, CustomGradients
+from migrate.lowering.modules.holder_subclasses import HOLDERS, SEQUENTIAL, as_holder
 from migrate.lowering.modules.inheritance import FRAMEWORK
 from migrate.lowering.modules.keyword_fields import KeywordFields
 from migrate.lowering.modules.layer_subclasses import LayerSubclasses
 from migrate.lowering.modules.methods_of_torch import MethodsOfTorch
 from migrate.lowering.modules.names_of_flax import other_names, refuse_names_of_flax, with_other_names
 from migrate.lowering.modules.registered_settings import RegisteredSettings
-from migrate.lowering.modules.sequential_subclasses import SEQUENTIAL, as_module
+from migrate.lowering.modules.sequential_subclasses import as_module
 from migrate.lowering.modules.setup import own_fields
 from migrate.lowering.modules.weight_methods import WeightMethods
 from migrate.lowering.optimizers.own_optimizers import OPTIMIZER, OwnOptimizers
@@ -86,8 +87,8 @@ class Classes(
     def statement_ClassDef(self, node: cst.ClassDef) -> list[Statement]:
         """A class: a Flax module, a class that stays torch (a data set), or a class of the user's own."""
         bases = [self.torch_name(arg.value) for arg in node.bases]
-        if bases and bases[0] == SEQUENTIAL:
-            node, bases = self.in_a_row(node), [FRAMEWORK]
+        if bases and bases[0] in (SEQUENTIAL, *HOLDERS):
+            node, bases = self.holding_its_own(node, bases[0]), [FRAMEWORK]
         base = self.module_base(node)
         if base is not None or FRAMEWORK in bases:
             self.refuse_foreign_forward(node, base)
@@ -161,12 +162,13 @@ class Classes(
             merge(attributes, f"self.{field}", Tensor())
         return bool(tensors)
 
-    def in_a_row(self, node: cst.ClassDef) -> cst.ClassDef:
-        """A class that inherits from nn.Sequential as one that has its layers under a name."""
+    def holding_its_own(self, node: cst.ClassDef, kind: str) -> cst.ClassDef:
+        """A class that inherits from a container of modules as one that has them under a name."""
         name = inside(self.unit.scope, node.name.value)
         facts = self.script.classes.setdefault(name, ClassFacts(name, node))
         if facts.written is None or facts.written[0] is not node:
-            made, facts.unnamed = as_module(node, self.adds_module)
+            as_own = as_module(node, self.adds_module) if kind == SEQUENTIAL else None
+            made, facts.unnamed = as_own or as_holder(node, kind, self.adds_module)
             self.unit.stands_for(made, node)
             facts.written = (node, made)
         return facts.written[1]

@@ -19,7 +19,8 @@ from migrate.syntax import names_written, nodes, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
-_ROW, _DICTS = "torch.nn.Sequential", ("torch.nn.ModuleDict", "torch.nn.ParameterDict")
+_ROW, _MODULES, _PARAMETERS = "torch.nn.Sequential", "torch.nn.ModuleDict", "torch.nn.ParameterDict"
+_DICTS = (_MODULES, _PARAMETERS)
 _ORDERED = "OrderedDict"  # of layers, given to one of those: `nn.Sequential(layers)`
 _PAIRS = "list"  # of names and layers: `nn.Sequential(OrderedDict(layers))`
 _FILLING = ("add_module", "register_module", "append", "extend", "insert", "update")
@@ -104,11 +105,28 @@ class FilledContainers(Fans, LoopsWrittenOut):
         known = self.unit.whole.get((container.line, *between))
         if known is None:
             known = self.at_once(container, between, others) or self.as_filled_list(container, between)
-            known = known or self.as_filled_dict(container, between)
+        if known is None and self.fill_dict(container, block):
+            return
+        known = known or self.as_filled_dict(container, between)
         if known is not None:
             self.unit.whole[container.line, *between] = known
             tried.replace(block.index, last + 1, known)
             block.statements[:], block.positions[:] = tried.statements, tried.positions
+
+    def fill_dict(self, container: _Container, block: Block) -> bool:
+        """Has a dict filled in the place of a container, in the loops that are there; whether that is possible."""
+        first, statements = block.index + 1, block.statements
+        last = max((n for n in range(first, len(statements)) if _fills(statements[n], container.path)), default=0)
+        if container.kind in (_ORDERED, _PAIRS) and last:
+            last = self.taker(container, statements[last + 1 :], last + 1)
+        between = statements[first : last + 1]
+        known = self.unit.whole.get((container.line, *between))
+        known = known or (self.as_filled_dict(container, between) if between else None)
+        if known is None:
+            return False
+        self.unit.whole[container.line, *between] = known
+        block.replace(block.index, last + 1, known)
+        return True
 
     def taker(self, container: _Container, later: Sequence[Statement], position: int) -> int:
         """Which statement makes modules of a dict that is filled before it, and is the only one to read it; 0 where
@@ -163,13 +181,14 @@ class FilledContainers(Fans, LoopsWrittenOut):
         return [started, *changed, self.made_of(container, row, ())]
 
     def as_filled_dict(self, container: _Container, between: Sequence[Statement]) -> list[Statement] | None:
-        """The statements with a dict filled in the place of a row of layers, where they have numbers in their names."""
-        if self.context != "setup" or container.kind in _DICTS:
+        """The statements with a dict filled in the place of a row of layers that have numbers in their names, or of a
+        dict of them."""
+        if self.context != "setup" or container.kind == _PARAMETERS:
             return None
-        local = container.kind != _ROW
+        local = container.kind not in (_ROW, _MODULES)
         taken = {*self.unit.taken, *usage.stores(self.blocks[0].statements)}
         name = container.path if local else usage.unused_name(container.path.rpartition(".")[2], taken)
-        changed = filled_by_name(between, container.path, name)
+        changed = filled_by_name(between, container.path, name, container.kind == _MODULES)
         if changed is None:
             return None
         for made, original in zip(changed, between, strict=True):

@@ -27,15 +27,15 @@ class _FillingByName(cst.CSTTransformer):
     """`row[name] = layer` for `net.add_module(name, layer)`, `pairs.append((name, layer))` and `d[name] = layer`; the
     dict is what nn.Sequential is given."""
 
-    def __init__(self, path: str, name: str) -> None:
+    def __init__(self, path: str, name: str, any_key: bool) -> None:
         super().__init__()
-        self.path, self.name = path, name
+        self.path, self.name, self.any_key = path, name, any_key
 
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine:
         entry = _entry(updated_node, self.path)
-        if entry is None or names_written.any_of(entry[0]) is None:
+        if entry is None or (names_written.any_of(entry[0]) is None and not self.any_key):
             return updated_node
         made = nodes.statement("{row}[{key}] = {layer}", row=nodes.name(self.name), key=entry[0], layer=entry[1])
         return updated_node.with_changes(body=made.body)
@@ -51,11 +51,13 @@ class _FillingByName(cst.CSTTransformer):
         return updated_node
 
 
-def filled_by_name(statements: Sequence[Statement], path: str, name: str) -> list[Statement] | None:
+def filled_by_name(
+    statements: Sequence[Statement], path: str, name: str, any_key: bool = False
+) -> list[Statement] | None:
     """Statements that fill a row at a path, with a dict under a name in its place; None where they do more with it than
-    to fill it and to give it to nn.Sequential."""
+    to fill it and to give it to nn.Sequential. `any_key`: names of which nothing is known are as good."""
     marked = usage.unused_name(name, set(usage.loads(statements)) | set(usage.stores(statements)) | {path})
-    filling = _FillingByName(path, marked)
+    filling = _FillingByName(path, marked, any_key)
     made = [nodes.visited(one.deep_clone(), filling) for one in statements]
     if any(path in usage.paths(one) for one in made):
         return None

@@ -110,7 +110,7 @@ class MakerValues(Layers):
             assert isinstance(head, cst.FunctionDef)
             return [definition.with_changes(params=head.params)]
 
-        function = self.unit.helper(f"make_{snake_case(name.rpartition('.')[2])}", make, text)
+        function = self.unit.helper(f"make_{snake_case(spelled(name).rpartition('.')[2])}", make, text)
         return Value(nodes.name(function), Makers((option,)))
 
     def as_subclass(self, layer: Layer, made: Expr, cls: Expr) -> Expr:

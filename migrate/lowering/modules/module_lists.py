@@ -256,6 +256,9 @@ class ModuleLists(LoopsWrittenOut):
         """A plain dict: Flax finds the modules in it, and names them by their keys."""
         if not node.args:
             return Value(cst.Dict([]), Module((ListNode((), "_"),)))
+        filled = self.expr(node.args[0].value) if isinstance(node.args[0].value, cst.Name) else None
+        if filled is not None and isinstance(filled.kind, NamedRow) and len(node.args) == 1:
+            return Value(filled.node, filled.kind.module_dict)
         named = self.named_values(node.args[0].value) if len(node.args) == 1 else None
         if named is None and len(node.args) == 1 and isinstance(node.args[0].value, cst.DictComp):
             return self.counted_dict(node.args[0].value)

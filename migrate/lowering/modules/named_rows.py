@@ -1,7 +1,6 @@
-"""Rows of layers that are filled under names with a number in them: `layers[f"block{i}"] = Block()`, in a loop.
+"""Rows and dicts of layers that are filled under names told as the program runs: `layers[f"block{i}"] = Block()`.
 
-Such a row stays a dict in the output, since how many layers it holds is told as the program runs. Its layers take their
-channels first and leave them there.
+Such a row stays a dict in the output. Its layers take their channels first and leave them there.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ class NamedRows(Scope):
         index = target.slice[0].slice
         if not isinstance(kind, NamedRow) or not isinstance(index, cst.Index):
             return None
-        made, name = self.expr(value), names_written.any_of(index.value)
-        if not isinstance(made.kind, Module) or name is None:
+        made, name = self.expr(value), names_written.any_of(index.value) or "{n}"
+        if not isinstance(made.kind, Module):
             raise Unsupported("MIG201", f"{nodes.code(value)} is not known to be a module")
         moved = self.moving_itself(made)
         assert isinstance(moved.kind, Module)

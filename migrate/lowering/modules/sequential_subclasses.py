@@ -16,12 +16,10 @@ from migrate.lowering.modules.inheritance import is_super_init
 from migrate.syntax import names_written, nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 
-SEQUENTIAL = "torch.nn.Sequential"
 
-
-def as_module(node: cst.ClassDef, makes_module: Callable[[Expr], bool]) -> tuple[cst.ClassDef, str]:
+def as_module(node: cst.ClassDef, makes_module: Callable[[Expr], bool]) -> tuple[cst.ClassDef, str] | None:
     """The class as one that inherits from nn.Module, and the attribute that its layers have there; "" where they have
-    attributes of their own. makes_module: whether an expression makes a module."""
+    attributes of their own; None where it fills itself. makes_module: whether an expression makes a module."""
     base = node.bases[0].value
     name = usage.unused_name("layers", set(usage.attributes(node)))
     told = f"{node.name.value} inherits from {nodes.code(base)}"
@@ -43,6 +41,8 @@ def as_module(node: cst.ClassDef, makes_module: Callable[[Expr], bool]) -> tuple
         if own is not None:
             bases = [node.bases[0].with_changes(value=base.with_changes(attr=cst.Name("Module")))]
             return own.with_changes(bases=bases), ""
+    if not given:
+        return None
     if given != 1 or not isinstance(base, cst.Attribute) or len(node.bases) > 1:
         raise Unsupported("MIG201", f"{told}: its layers are not given to super().__init__() at once")
     if not forward:

@@ -9,8 +9,10 @@ import libcst as cst
 
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
-from migrate.syntax import usage
+from migrate.syntax import nodes, usage
 from migrate.syntax.walking import every
+
+_OVERLOADS = ("torch.jit._overload_method", "torch.jit._overload", "overload", "typing.overload")
 
 
 def with_last_definitions(inputs: Sequence[Input]) -> list[Input]:
@@ -23,7 +25,8 @@ def with_last_definitions(inputs: Sequence[Input]) -> list[Input]:
 
 
 def _overwritten(cls: cst.ClassDef) -> Iterator[cst.FunctionDef]:
-    """The methods that the body of a class defines again, without a decorator, and reads nowhere itself."""
+    """The methods that the body of a class defines again, without a decorator but for those of declared types, and
+    reads nowhere itself."""
     last: dict[str, cst.FunctionDef] = {}
     read = {name for line in cls.body.body if not isinstance(line, cst.FunctionDef) for name in usage.loads(line)}
     for line in cls.body.body:
@@ -31,6 +34,7 @@ def _overwritten(cls: cst.ClassDef) -> Iterator[cst.FunctionDef]:
             continue
         read |= {name for decorator in line.decorators for name in usage.loads(decorator)}
         name = line.name.value
-        if name in last and name not in read and not line.decorators and not last[name].decorators:
+        plain = name in last and all(nodes.dotted(one.decorator) in _OVERLOADS for one in last[name].decorators)
+        if plain and name not in read and all(nodes.dotted(one.decorator) in _OVERLOADS for one in line.decorators):
             yield last[name]
         last[name] = line

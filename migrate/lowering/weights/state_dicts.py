@@ -254,6 +254,9 @@ class StateDicts(ModelMethods, Binding):
         if told:
             raise Unsupported("MIG306", f"{told} of {weights.name} is one weight or another in Flax")
         rows = {**rows, **{tie.torch: rows[tie.same_as] for tie in weights.ties}}
+        free = next((name for name in rows if "{n" in name), "")
+        if free:
+            raise Unsupported("MIG306", f"{free} of {weights.name}: the keys of a dict that are told as it is made")
         order = list(self.script.classes[cls].attributes)
         first = {name: name.partition(".")[0] for name in rows if "." in name}  # a class's own weights come before
         names = sorted(_in_order(rows), key=lambda name: order.index(first[name]) if first.get(name) in order else -1)
