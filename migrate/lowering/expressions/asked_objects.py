@@ -109,8 +109,8 @@ class AskedObjects(MadeOutside):
         path = nodes.dotted(node.func) or ""
         if path.startswith("self."):
             return path.count(".") == 1 and self.context in ("method", "region") and self.own_method_of(path) is None
-        made = makers(self, path)
-        return bool(made) and all(self.kind_of(nodes.name(name)) == Plain("imported") for name in made if name)
+        made = [name for name in makers(self, path) if name]
+        return bool(made) and all(self.kind_of(nodes.name(name)) == Plain("imported") for name in made)
 
     def refuse_stale(self, node: Expr, path: str, kind: Kind) -> None:
         """Declines to read, in a function that jit traces, what is further out and changes in training."""

@@ -86,6 +86,7 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
                 bound[name] = arg.value
                 if isinstance(value.kind, Model | OneOfModels):
                     models[name] = value.kind.cls if isinstance(value.kind, Model) else ""
+                    self.load_in_place(facts, name, value.kind)
                 elif isinstance(value.kind, Module) and facts.copies_parts:
                     models[name] = class_of_part(value.kind)
                 self.refuse_unknown_model(facts, name, arg.value, value.kind)
@@ -136,6 +137,14 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
         result = self.of_its_argument(facts, facts.result)
         result = self.annotated_object(facts) if type(result) is Kind else result
         return Value(made, self.built_kind(result)) if alone else self.called_before(node, Value(made, result), facts)
+
+    def load_in_place(self, facts: FunctionFacts, name: str, kind: Kind) -> None:
+        """Has the body of a function that only loads weights into a model, which has none yet, stand in its place."""
+        place = kind.place if isinstance(kind, Model) else None
+        calls = [call for call in usage.calls(facts.node.body) if nodes.dotted(call.func) == f"{name}.load_state_dict"]
+        only = len(calls) == usage.loads(facts.node.body).count(name) > 0
+        if only and any(pending == place for _, pending, _ in self.pending):
+            self.script.going_on.add(facts.qualname)
 
     def pass_rest(self, facts: FunctionFacts, name: str, arg: cst.Arg, kind: Kind) -> None:
         """Notes what `*args` or `**kwargs` of a function take of an argument."""

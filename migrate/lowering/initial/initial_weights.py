@@ -250,7 +250,7 @@ class InitialWeights(TestsOfParts, HandedDown):
         if not isinstance(value, cst.Call) or self.torch_name(value.func) != "torch.nn.Parameter" or not value.args:
             return None
         made = self.starts_from(target, value.args[0].value, value)
-        if is_still(value):
+        if is_still(self, value):
             self.leave_still(target)
         return made
 

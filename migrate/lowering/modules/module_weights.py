@@ -15,7 +15,9 @@ from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.expressions.typed_tensors import tensor_type
 from migrate.lowering.initial.initializers_of_flax import completed, filling, initializer_of, outputs_first
 from migrate.lowering.modules.changed_buffers import ChangedBuffers
+from migrate.lowering.modules.settings_given import settings
 from migrate.lowering.modules.ties import Ties
+from migrate.lowering.scope import Scope
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
@@ -53,7 +55,7 @@ class ModuleWeights(Ties, ChangedBuffers):
         leaf = facts.renamed.get(name, name)
         # torch's optimizers pass over what has no gradient
         unread = self.script.never_read(name) and not self.script.goes_through_weights
-        still = is_still(call) or unread
+        still = is_still(self, call) or unread
         facts.parameters[name] = BoundWeight(name, "params", leaf, (), lengths, optional, still)
         if isinstance(value, cst.IfExp) and chosen:
             sides = {"body": made} if value.body is call else {"orelse": made}
@@ -73,7 +75,7 @@ class ModuleWeights(Ties, ChangedBuffers):
             lengths = nodes.elements(found[1]) if isinstance(found[1], cst.Tuple) else []
             facts.torch_lengths[f"self.{name}"] = tuple(map(nodes.code, lengths))
         made, lengths, rank = self.made_parameter(own, call.args[0].value, facts.asked.get(f"self.{name}"))
-        return without_gradient(made) if is_still(call) else made, lengths, rank
+        return without_gradient(made) if is_still(self, call) else made, lengths, rank
 
     def made_parameter(
         self, own: Expr, value: Expr, asked: Expr | None = None
@@ -182,15 +184,24 @@ class ModuleWeights(Ties, ChangedBuffers):
         return [nodes.statement(f"self.{facts.renamed.get(name, name)} = {{v}}", v=value.node)]
 
 
-def is_still(call: cst.Call) -> bool:
-    """Whether a parameter is made without a gradient: `nn.Parameter(x, requires_grad=False)`."""
+def is_still(scope: Scope, call: cst.Call) -> bool:
+    """Whether a parameter is made without a gradient: `nn.Parameter(x, requires_grad=False)`, or as an argument says
+    that is the same for all modules of the program."""
     given = dict(zip(argument_names(call.args, ["data", "requires_grad"]), call.args, strict=True))
     if "requires_grad" not in given:
         return False
-    flag = nodes.literal(given["requires_grad"].value)
-    if not isinstance(flag, bool):
-        raise Unsupported("MIG204", f"{nodes.code(call)}: whether it has a gradient is told while it runs")
-    return not flag
+    flag, negated = given["requires_grad"].value, False
+    while isinstance(flag, cst.UnaryOperation) and isinstance(flag.operator, cst.Not):
+        flag, negated = flag.expression, not negated
+    facts, field = scope.script.classes.get(scope.cls), nodes.dotted(flag) or ""
+    told = {nodes.literal(flag)}
+    if facts is not None and field in set(facts.fields) - facts.rebinds:
+        if not facts.given and scope.script.still_open():
+            return False
+        told = settings(scope.script, scope.cls, field)
+    if told == {True} or told == {False}:
+        return told == {negated}
+    raise Unsupported("MIG204", f"{nodes.code(call)}: whether it has a gradient is told while it runs")
 
 
 def without_gradient(made: Expr) -> Expr:

@@ -64,7 +64,7 @@ class ParameterLists(ModuleWeights, LoopsWrittenOut):
         called in torch."""
         value, still = made, False
         if isinstance(made, cst.Call) and self.torch_name(made.func) == "torch.nn.Parameter":
-            value, still = made.args[0].value, is_still(made)
+            value, still = made.args[0].value, is_still(self, made)
         node, lengths, rank = self.made_parameter(leaf, value)
         node = without_gradient(node) if still else node
         path = f"{leaf_of(facts, name)}_{key}"

@@ -30,6 +30,7 @@ from migrate.lowering.plainer.averages_by_name import with_averages_assigned
 from migrate.lowering.plainer.bare_forms import with_bare_forms
 from migrate.lowering.plainer.bases_elsewhere import with_names_of_bases
 from migrate.lowering.plainer.checkpoint_folders import with_checkpoint_folders
+from migrate.lowering.plainer.checkpoints_asked import with_checkpoints_unasked
 from migrate.lowering.plainer.computed_again import with_inputs_kept, with_reasons
 from migrate.lowering.plainer.constructors_whole import with_constructors_whole
 from migrate.lowering.plainer.copied_input import Anew, Placing
@@ -162,6 +163,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_plain_modules,
     with_parts_of_transformers,
     with_last_definitions,
+    with_checkpoints_unasked,
     with_functions_of_torch,
     with_layers_written_out,
     with_layers_in_stacks,

@@ -148,7 +148,10 @@ class Selections(FrozenSoFar):
         """One weight of a model: `model.head.weight`."""
         if not isinstance(node, cst.Attribute) or isinstance(self.kind_of(node), Model):
             return None
-        owner = self.part_of_model(node.value)
+        held = self.model_and_keys(node.value)
+        known = leaves_of(self.script, self.root(held[1].place)) if held is not None and held[1].place else ()
+        names = {leaf.torch.rpartition(".")[2] for leaf in known}
+        owner = self.part_of_model(node.value) if node.attr.value in names else None
         if owner is None:
             return None
         (place, found) = owner.leaves[0]
