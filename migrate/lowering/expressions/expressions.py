@@ -67,6 +67,7 @@ from migrate.lowering.models.borrowed_models import borrowed_value
 from migrate.lowering.models.objects_at_hand import surely_held
 from migrate.lowering.models.replaced_parts import ReplacedParts
 from migrate.lowering.modules.called_in_training import IN_TRAINING
+from migrate.lowering.modules.makers_kept import maker_kept
 from migrate.lowering.modules.methods_of_torch import HOLDINGS, held_elsewhere
 from migrate.lowering.modules.mixed_rows import MixedRows
 from migrate.lowering.modules.shown_outside import is_constant, is_setting, read_outside, unseen
@@ -314,7 +315,8 @@ class Expressions(
         if isinstance(node.value, cst.Subscript) and isinstance(self.kind_of(node.value.value), Model):
             raise part_alone(node)
         made = node.with_changes(value=nodes.parenthesized(layouts.first(base)))
-        return Value(made, self.attribute_kind(node, base.kind))
+        kind = self.attribute_kind(node, base.kind)
+        return Value(made, maker_kept(self, node) if kind is UNKNOWN and self.context == "setup" else kind)
 
     def project_attribute(self, node: cst.Attribute, module: ProjectModule, attribute: str) -> Value:
         """`utils.accuracy`: what another file of the project binds."""

@@ -67,6 +67,7 @@ from migrate.lowering.expressions.torch_calls import in_place_rule
 from migrate.lowering.expressions.value_calls import FOREIGN, ValueCalls, as_model, which_model
 from migrate.lowering.host.metrics import METRIC
 from migrate.lowering.models.foreign_models import refuse_given_to_others
+from migrate.lowering.modules.makers_kept import maker_kept
 from migrate.lowering.plainer.parts_written import children_in_order
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.weights.weight_trees import method_of_tree
@@ -252,6 +253,10 @@ class MethodCalls(ValueCalls):
                 others = [Plain("None")]
             found = Items((element, *others)).joined()
             return Value(node.with_changes(func=made, args=placed(node.args, values)), found)
+        if self.context == "setup" and type(kind) in (Kind, Plain):
+            maker = maker_kept(self, func)
+            if maker is not UNKNOWN:
+                return self.value_call(node, Value(func.with_changes(value=base.node), maker))
         if type(kind) is Kind and takes_default(self, node):
             values = [self.expr(arg.value) for arg in node.args]
             known = self.script.rounds > 1  # as the first one begins, it has no calls yet
