@@ -15,7 +15,7 @@ import libcst as cst
 from migrate.diagnostics import Unsupported
 from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
 from migrate.known.facts import ClassFacts, merge
-from migrate.known.kinds import Kind, Model, Module, Number, Optimizer, Place
+from migrate.known.kinds import Device, Kind, Model, Module, Number, Optimizer, Place
 from migrate.known.script import layers_in
 from migrate.known.states import BATCH_STATS, PARAMS, State
 from migrate.known.weight_kinds import Selection
@@ -65,7 +65,7 @@ class ReplacedParts(PartsLeftOut, FrozenWeights):
 
     def replaced_part(self, target: Expr, value: Expr) -> list[Statement] | None:
         """`model.fc = nn.Linear(512, 2)`, `self.backbone.classifier[6] = ...`; None for other assignments."""
-        found = self._part_at(target)
+        found, value = self._part_at(target), self._unplaced(value)
         meant = self.env.definitions.get(value.value) if isinstance(value, cst.Name) else value
         if meant is not value and (meant is None or not self.becomes_part(nodes.code(value), meant)):
             return None
@@ -99,6 +99,16 @@ class ReplacedParts(PartsLeftOut, FrozenWeights):
         self.replaced.add((found.place, found.path))
         new = NewPart(_in_flax(facts, found.path), self._collections(part.kind.options[0]))
         return [*made, *self._weights_of(found.place, new)]
+
+    def _unplaced(self, value: Expr) -> Expr:
+        """`nn.Linear(512, 2)` of `nn.Linear(512, 2).to(device)`: JAX places arrays itself."""
+        while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
+            owner, method, given = value.func.value, value.func.attr.value, [arg.value for arg in value.args]
+            moved = method == "to" and len(given) == 1 and isinstance(self.expr(given[0]).kind, Device)
+            if not isinstance(owner, cst.Call) or not (moved or method in ("cuda", "cpu")):
+                break
+            value = owner
+        return value
 
     def _made_here(self, target: Expr, value: Expr) -> Value:
         """A part that a constructor makes for another one: what is asked for its weights is found by its path there."""
