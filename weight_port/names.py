@@ -27,8 +27,8 @@ def parts_of(path: str) -> tuple[str, ...]:
 
 
 class Pattern:
-    """A name in which ``{0}``, ``{1}`` stand for list indices: decimal digits, no leading zero; and ``{n0}`` for a key of
-    a dict.
+    """A name in which ``{0}``, ``{1}`` stand for list indices: decimal digits, no leading zero; and ``{n0}``, ``{n1}``
+    for keys of dicts.
 
     >>> Pattern("blocks.{0}.heads.{n1}.weight").match("blocks.3.heads.colour.weight")
     {'0': '3', 'n1': 'colour'}

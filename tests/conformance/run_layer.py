@@ -14,6 +14,7 @@ import torch
 
 from migrate.layers.layer import Layer, Sample
 from migrate.layers.table import TABLE
+from migrate.manifest import WILDCARD
 from migrate.pipeline import Conversion
 from tests.conformance import rewritten
 from tests.conformance.compare import Difference, differences
@@ -198,7 +199,7 @@ class Pair:
         if shapes != {path: tuple(leaf.shape) for path, leaf in ported.items()}:
             found.append(f"init makes {shapes}, the port {[(p, leaf.shape) for p, leaf in ported.items()]}")
         for leaf in self.weights.leaves:
-            if "{0}" in leaf.flax:
+            if WILDCARD.search(leaf.flax):
                 continue
             length = shapes.get(leaf.flax)
             known = leaf.shape

@@ -65,3 +65,16 @@ def test_taken() -> None:
     made = convert(parse("a.py", head + "model.body = nn.Linear(model.body.in_features, 8, bias=False)" + TAIL))
     assert not made.report.diagnostics, made.report.as_text()
     assert "model = model.clone(new_body=nn.Dense(8, use_bias=False, **torch_init(fan_in=model.width)))" in made.text
+
+
+@pytest.mark.parametrize("placed", [".to(device)", ".cuda()", ".to(device).cpu()"])
+def test_parts_that_are_placed_on_a_device(placed: str) -> None:
+    head = HEAD[: HEAD.index("def fill")] + 'device = torch.device("cuda")\nmodel = Net()\n'
+    made = convert(parse("a.py", f"{head}model.body = nn.Linear(8, 8, bias=False){placed}{TAIL}"))
+    assert not made.report.diagnostics, made.report.as_text()
+    assert "model = model.clone(new_body=nn.Dense(8, use_bias=False, **torch_init(fan_in=8)))" in made.text
+
+
+def test_parts_of_another_type_are_refused() -> None:
+    made = convert(parse("a.py", HEAD + "model.body = nn.Linear(8, 8).to(torch.float64)" + TAIL))
+    assert made.report.exit_code == 1, made.report.as_text()

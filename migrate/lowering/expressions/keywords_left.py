@@ -1,24 +1,28 @@
-"""`kwargs.pop("norm_layer", nn.BatchNorm2d)` in a function that no call gives this: it is the default."""
+"""`kwargs.pop("norm_layer", nn.BatchNorm2d)`: what the calls of a function give its `**kwargs`, or else the default."""
 
 from __future__ import annotations
 
 import libcst as cst
 
 from migrate.known.facts import FunctionFacts
+from migrate.known.kinds import Kind, Makers, ModuleClass, TorchName
+from migrate.layers.table import TABLE
 from migrate.lowering.scope import Scope
 from migrate.syntax import nodes
 
 _TAKING = ("get", "pop")
 
 
-def takes_default(scope: Scope, node: cst.Call) -> bool:
-    """Whether a call asks the `**kwargs` of its function for a key that is not in it, with something in its place."""
+def kinds_given(scope: Scope, node: cst.Call) -> list[Kind] | None:
+    """What the calls of a function give for a key that it asks its `**kwargs` for, with something in its place: layers
+    and classes of modules; None of other calls, and where that is not told."""
     func, facts = node.func, scope.facts
     if not isinstance(func, cst.Attribute) or func.attr.value not in _TAKING or len(node.args) != 2 or facts is None:
-        return False
+        return None
     key = nodes.literal(node.args[0].value)
-    own = nodes.dotted(func.value) == _keywords(facts)
-    return own and isinstance(key, str) and _nobody_gives(scope, facts, key, frozenset())
+    if nodes.dotted(func.value) != _keywords(facts) or not isinstance(key, str):
+        return None
+    return _given(scope, facts, key, frozenset())
 
 
 def _keywords(facts: FunctionFacts) -> str:
@@ -27,23 +31,32 @@ def _keywords(facts: FunctionFacts) -> str:
     return star.name.value if star is not None else ""
 
 
-def _nobody_gives(scope: Scope, facts: FunctionFacts, key: str, seen: frozenset[str]) -> bool:
-    """Whether no call of a function gives it a keyword, nor hands on what may hold one. Callers that nothing calls have
-    nothing to hand on."""
+def _given(scope: Scope, facts: FunctionFacts, key: str, seen: frozenset[str]) -> list[Kind] | None:
+    """What calls give a function by a keyword, or by the `**kwargs` that they hand on; None where that is not told.
+    Callers that nothing calls have nothing to hand on."""
     if facts.qualname in scope.script.by_value or facts.qualname in seen:
-        return False
+        return None
     if not facts.calls and not seen and scope.script.rounds > 1:
-        return False
+        return None
+    found: list[Kind] = []
     for site in facts.calls:
-        if site.node is None:
-            return False
-        for arg in site.node.args:
-            outer = scope.script.functions.get(site.scope)
-            handed_on = outer is not None and nodes.dotted(arg.value) == _keywords(outer)
+        outer = scope.script.functions.get(site.scope)
+        for arg in site.node.args if site.node is not None else ():
+            more: list[Kind] | None = []
             if arg.keyword is not None and arg.keyword.value == key:
-                return False
-            if arg.star == "**" and not (
-                handed_on and outer and _nobody_gives(scope, outer, key, seen | {facts.qualname})
-            ):
-                return False
-    return True
+                more = _maker(scope.in_file_of(site.scope), arg.value)
+            elif arg.star == "**":
+                own = outer is not None and nodes.dotted(arg.value) == _keywords(outer)
+                more = _given(scope, outer, key, seen | {facts.qualname}) if own and outer is not None else None
+            if more is None or site.node is None:
+                return None
+            found += more
+    return found
+
+
+def _maker(scope: Scope, node: cst.BaseExpression) -> list[Kind] | None:
+    """A layer of torch's, or a class of modules."""
+    name, kind = scope.torch_name(node), scope.kind_of(node)
+    if name in TABLE:
+        return [Makers((TorchName(name),))]
+    return [kind] if isinstance(kind, ModuleClass) else None

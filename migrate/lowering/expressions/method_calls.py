@@ -58,7 +58,7 @@ from migrate.lowering.expressions.elements import (
     made_by_numpy,
     of_queue,
 )
-from migrate.lowering.expressions.keywords_left import takes_default
+from migrate.lowering.expressions.keywords_left import kinds_given
 from migrate.lowering.expressions.layers_apart import taken_apart
 from migrate.lowering.expressions.one_of_objects import methods_of_each, pass_to_each
 from migrate.lowering.expressions.packed_elements import refuse_rows
@@ -257,10 +257,12 @@ class MethodCalls(ValueCalls):
             maker = maker_kept(self, func)
             if maker is not UNKNOWN:
                 return self.value_call(node, Value(func.with_changes(value=base.node), maker))
-        if type(kind) is Kind and takes_default(self, node):
+        given = kinds_given(self, node) if type(kind) is Kind else None
+        if given is not None:
             values = [self.expr(arg.value) for arg in node.args]
-            known = self.script.rounds > 1  # as the first one begins, it has no calls yet
-            return Value(node.with_changes(args=placed(node.args, values)), values[1].kind if known else Never())
+            told = self.script.rounds > 1  # as the first one begins, it has no calls yet
+            taken = Items((values[1].kind, *given)).joined() if told else Never()
+            return Value(node.with_changes(args=placed(node.args, values)), taken)
         held = self.attribute_kind(func, kind) if isinstance(kind, Instance) else UNKNOWN
         if isinstance(held, Model):
             return self.value_call(node, Value(func, held))

@@ -49,7 +49,7 @@ def _edits(module: cst.Module, modules: Sequence[cst.Module]) -> Edits:
                 edits.parts[branch.test] = kept
         for name, method in methods.items():
             gone = [one for term in asked for one in every(term, cst.Attribute) if nodes.dotted(one) == f"self.{name}"]
-            if gone and len(gone) == sum(len(mentions(one, name)) for one in modules):
+            if gone and len(gone) == sum(len(mentions(one, name, [method.name])) for one in modules):
                 edits.instead[method] = []
     return edits
 
