@@ -196,3 +196,60 @@ def test_a_function_that_is_written_anew_and_given_models_of_two_classes_each_ti
     source = "import torch\nfrom torch import nn\n\n\n" + nets + show.replace("SCALE", "1") + calls + again
     conversion = convert(parse("x.py", source))
     assert not conversion.report.diagnostics, conversion.report.as_text()
+
+
+UNPACKED = """import torch
+import torch.nn as nn
+
+
+class Attention(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.fc = nn.Linear(n, n)
+        nn.init.constant_(self.fc.weight, 0.1)
+        nn.init.constant_(self.fc.bias, 0.2)
+
+    def forward(self, x):
+        return torch.softmax(self.fc(x) * x, dim=1)
+
+
+class Decoder(nn.Module):
+    def __init__(self, n, attention):
+        super().__init__()
+        self.attention = attention
+        self.scale = nn.Parameter(torch.ones(n))
+
+    def forward(self, x):
+        a = self.attention(x).unsqueeze(1)
+        return a.squeeze(1) * self.scale * x
+
+
+attention = Attention(4)
+model = Decoder(4, attention)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x = torch.linspace(-1, 1, 12).reshape(3, 4)
+for _ in range(3):
+    loss = model(x).pow(2).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+def explain(model, x):
+    with torch.no_grad():
+        return model(x).argmax(1), model.attention(x)
+
+
+label, attention = explain(model, x)
+"""
+
+
+def test_a_part_of_a_model_whose_name_is_given_to_one_of_several_results() -> None:
+    theirs, ours = rewritten.both(UNPACKED)
+    np.testing.assert_allclose(ours["attention"], theirs["attention"].numpy(), rtol=1e-5)  # float32, three steps
+    np.testing.assert_array_equal(ours["label"], theirs["label"].numpy())
+
+
+def test_a_name_that_a_function_reads_stays_one() -> None:
+    made = convert(parse("a.py", UNPACKED.replace("model.attention(x)\n", "attention(x)\n")))
+    assert "attention_1" not in made.report.as_text() + str(made.text)

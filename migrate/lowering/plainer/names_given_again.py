@@ -1,5 +1,6 @@
 """Functions and classes at the top of a file of which the name is given again further down, as where a tutorial or a
-notebook writes `fit` or `Net` once more; and models whose name is given to one of another class.
+notebook writes `fit` or `Net` once more; and models whose name is given to one of another class, or to one of several
+things that a call returns.
 
 What is known of a function, and with what a model is called first, is known by its name. The input is taken as if each
 such definition had a name of its own, where it is clear which statements mean it: they stand before the next one,
@@ -64,7 +65,7 @@ def _versions(body: Sequence[Statement]) -> Iterator[tuple[str, list[Statement]]
         later = next((n for n in range(number + 1, len(body)) if name in stored[n]), None)
         if later is None or not isinstance(body[later], _Binding) or name in _evaluated(body[later]):
             continue  # a branch or a loop may not bind it
-        if made and _made_of(body[later], classes)[1] in ("", made):
+        if made and _made_of(body[later], classes)[1] in ("", made) and not _unpacks(body[later], name):
             continue
         before = [one for n, one in enumerate(body[:later]) if n != number]
         if any(name in _in_functions(one) for one in before) or _is_global(name, body):
@@ -82,6 +83,14 @@ def _made_of(statement: Statement, classes: Container[str]) -> tuple[str, str]:
     target, value = small.targets[0].target, unchained(small.value)
     made = nodes.dotted(value.func) if isinstance(value, cst.Call) else None
     return (target.value, made) if isinstance(target, cst.Name) and made is not None and made in classes else ("", "")
+
+
+def _unpacks(statement: Statement, name: str) -> bool:
+    """Whether a statement gives a name to one of several things: `words, attention = translate(model, sentence)`."""
+    small = suites.alone(statement) if isinstance(statement, cst.SimpleStatementLine) else None
+    targets = [one.target for one in small.targets] if isinstance(small, cst.Assign) else []
+    parts = [part for one in targets if isinstance(one, cst.Tuple | cst.List) for part in nodes.elements(one)]
+    return name in map(nodes.dotted, parts)
 
 
 def _evaluated(statement: Statement) -> set[str]:
