@@ -45,11 +45,11 @@ def as_holder(node: cst.ClassDef, kind: str, makes_module: Callable[[Expr], bool
     made: list[Statement] = []
     for statement in body:
         if statement is init:
-            inside = [one for each in suites.suite_of(init.body.body) for one in _started(each, base, name)]
+            inside = [one for each in suites.suite_of(init.body.body) for one in started(each, base, name)]
             statement = init.with_changes(body=suites.block_of(init.body, inside))
         if isinstance(statement, cst.FunctionDef):
             statement = nodes.visited(statement, holding)
-            if _alone(statement):
+            if used_as_a_whole(statement):
                 raise Unsupported("MIG201", f"{told}, and {statement.name.value} uses it as a whole")
         made.append(statement)
     if kind == SEQUENTIAL and not any(method.name.value == "forward" for method in methods):
@@ -58,8 +58,9 @@ def as_holder(node: cst.ClassDef, kind: str, makes_module: Callable[[Expr], bool
     return node.with_changes(bases=bases, body=suites.block_of(node.body, made)), name
 
 
-def _started(statement: Statement, base: cst.BaseExpression, name: str) -> list[Statement]:
-    """`super().__init__(modules)` with the container made after it; other statements as they are."""
+def started(statement: Statement, base: cst.BaseExpression, name: str) -> list[Statement]:
+    """`super().__init__(modules)` as `super().__init__()`, and the container of the modules under its name; other
+    statements as they are."""
     small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
     call = small.value if isinstance(small, cst.Expr) else None
     if not is_super_init(statement) or not isinstance(call, cst.Call):
@@ -71,8 +72,8 @@ def _started(statement: Statement, base: cst.BaseExpression, name: str) -> list[
     ]
 
 
-def _alone(method: cst.FunctionDef) -> bool:
-    """Whether a method uses its object for more than its attributes."""
+def used_as_a_whole(method: cst.FunctionDef) -> bool:
+    """Whether a method uses its object for more than its attributes: `for layer in self`."""
     asked = [one for one in every(method.body, cst.Attribute) if nodes.dotted(one.value) == "self"]
     return usage.loads(method.body).count("self") > len(asked)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
+from migrate.lowering.modules.holder_subclasses import started, used_as_a_whole
 from migrate.lowering.modules.inheritance import is_super_init
 from migrate.syntax import names_written, nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -33,7 +34,7 @@ def as_module(node: cst.ClassDef, makes_module: Callable[[Expr], bool]) -> tuple
         elif isinstance(statement, cst.FunctionDef):
             statement = nodes.visited(statement, _Layers(name))
             forward |= statement.name.value == "forward"
-            if _takes_apart(statement):
+            if used_as_a_whole(statement):
                 raise Unsupported("MIG201", f"{told}, and its methods take it apart")
         made.append(statement)
     if not given and isinstance(base, cst.Attribute) and len(node.bases) == 1:
@@ -54,21 +55,8 @@ def as_module(node: cst.ClassDef, makes_module: Callable[[Expr], bool]) -> tuple
 def _given(statement: Statement, base: cst.BaseExpression, name: str) -> list[Statement]:
     """`super().__init__(a, b)` as `super().__init__()` and the layers under their name; other statements as they
     are."""
-    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
-    call = small.value if isinstance(small, cst.Expr) else None
-    if not is_super_init(statement) or not isinstance(call, cst.Call) or not call.args:
-        return [statement]
-    layers = cst.Assign([nodes.target(nodes.expression(f"self.{name}"))], call.with_changes(func=base))
-    return [
-        nodes.statement("super().__init__()").with_changes(leading_lines=suites.comments(statement)),
-        cst.SimpleStatementLine([layers]),
-    ]
-
-
-def _takes_apart(method: cst.FunctionDef) -> bool:
-    """Whether a method uses its object for more than its attributes: `for layer in self`."""
-    asked = [one for one in usage.every(method.body, cst.Attribute) if nodes.dotted(one.value) == "self"]
-    return usage.loads(method.body).count("self") > len(asked)
+    call = next((one for one in usage.calls(statement) if nodes.code(one.func).startswith("super(")), None)
+    return started(statement, base, name) if call is not None and call.args else [statement]
 
 
 def _one_after_another(node: cst.ClassDef, makes_module: Callable[[Expr], bool]) -> cst.ClassDef | None:
@@ -114,7 +102,7 @@ def _one_after_another(node: cst.ClassDef, makes_module: Callable[[Expr], bool])
             one = init.with_changes(body=suites.block_of(init.body, [*inside[:place], *kept, *inside[place:]]))
         elif isinstance(one, cst.FunctionDef):
             one = nodes.visited(one, _Layers(name))
-            if _takes_apart(one):
+            if used_as_a_whole(one):
                 return None
         made.append(one)
     return node.with_changes(body=suites.block_of(node.body, [*made, run]))
