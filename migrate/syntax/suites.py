@@ -120,11 +120,28 @@ def block(statements: Sequence[Statement]) -> cst.IndentedBlock:
 def block_of(original: cst.BaseSuite, statements: Sequence[Statement]) -> cst.BaseSuite:
     """The block that stands for an original one, with its indentation and trailing comments."""
     if isinstance(original, cst.IndentedBlock):
-        return original.with_changes(body=list(statements) or [nodes.statement("pass")])
+        body = list(statements) or [nodes.statement("pass")]
+        if original.body and body[0] is not original.body[0] and not _begins_blank(original.body[0]):
+            body[0] = _without_blanks(body[0])  # which stood between it and what is gone
+        return original.with_changes(body=body)
     kept = [_line(small) for small in original.body if isinstance(small, cst.BaseSmallStatement)]
     if len(kept) == len(statements) and all(map(cst.CSTNode.deep_equals, kept, statements)):
         return original
     return block(statements)
+
+
+def _begins_blank(statement: cst.CSTNode) -> bool:
+    """Whether an empty line stands before a statement and its comments."""
+    lines = getattr(statement, "leading_lines", ())
+    return bool(lines) and lines[0].comment is None
+
+
+def _without_blanks(statement: Statement) -> Statement:
+    """A statement without the empty lines before it and its comments."""
+    lines = list(statement.leading_lines)
+    while lines and lines[0].comment is None:
+        del lines[0]
+    return statement.with_changes(leading_lines=lines) if len(lines) < len(statement.leading_lines) else statement
 
 
 def rebuilt(

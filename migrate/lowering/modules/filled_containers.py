@@ -186,7 +186,7 @@ class FilledContainers(Fans, LoopsWrittenOut):
         if self.context != "setup" or container.kind == _PARAMETERS:
             return None
         local = container.kind not in (_ROW, _MODULES)
-        taken = {*self.unit.taken, *usage.stores(self.blocks[0].statements)}
+        taken = {*usage.loads(self.blocks[0].statements), *usage.stores(self.blocks[0].statements)}
         name = container.path if local else usage.unused_name(container.path.rpartition(".")[2], taken)
         changed = filled_by_name(between, container.path, name, container.kind == _MODULES)
         if changed is None:

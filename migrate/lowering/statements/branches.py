@@ -33,6 +33,10 @@ class Branches(Binding):
         if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
             inner = self.of_what_is_gone(test.expression)
             return None if inner is None else not inner
+        if isinstance(test, cst.BooleanOperation):
+            sides = {self.of_what_is_gone(test.left), self.of_what_is_gone(test.right)}
+            decides = isinstance(test.operator, cst.Or)
+            return decides if decides in sides else None if None in sides else not decides
         if not isinstance(test, cst.Call):
             return None
         if torch_has(self, test):
