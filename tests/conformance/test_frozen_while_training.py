@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 
+from migrate.lowering.optimizers.labels import negated
 from tests.conformance import rewritten
 
 HEAD = """import torch
@@ -441,3 +443,25 @@ def test_a_frozen_part_keeps_the_state_of_its_optimizer() -> None:
     updates, moved = _unfrozen(optimizer.update, ("head",), state)
     assert updates["w"].all()
     assert not jax.tree.all(jax.tree.map(jnp.array_equal, moved, state))
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        'name in ("a", "b")',
+        'name not in ("a", "b")',
+        'name == "a"',
+        'name != "a"',
+        "rank >= 2",
+        "rank < 2",
+        "given",
+        'name in ("a", "c") and given',
+        'name == "a" or rank < 2',
+        'name.startswith(("a in b", "c"))',
+    ],
+)
+def test_the_opposite_of_a_test_of_names(test: str) -> None:
+    opposite = negated(test)
+    for name, rank, given in itertools.product(("a", "b", "c", "a in b"), (1, 2), (False, True)):
+        told = {"name": name, "rank": rank, "given": given}
+        assert bool(eval(opposite, {}, told)) is not bool(eval(test, {}, told)), opposite

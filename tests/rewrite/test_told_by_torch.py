@@ -84,3 +84,38 @@ def test_memory_is_told_as_jax_counts_it() -> None:
 def test_the_type_of_new_tensors(told: str, codes: list[str]) -> None:
     made = rewritten.conversion(f"import torch\n\n{told}\nx = torch.zeros(3)\n")
     assert [one.code for one in made.report.diagnostics] == codes
+
+
+COMPILED = """import torch
+from torch import nn
+
+
+def logged(module):
+    print(type(module).__name__)
+
+
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 1)
+
+    def forward(self, x):
+        if not torch.jit.is_scripting() and not torch.jit.is_tracing():
+            x = x * 2
+        if torch.jit.is_scripting() or torch.jit.is_tracing():
+            x = x * 3
+        if self.training:
+            torch.cuda.empty_cache()
+
+            x = x + 1
+        return self.fc(x)
+"""
+
+
+def test_several_questions_about_compilers_are_settled_and_leave_no_trace() -> None:
+    made = rewritten.clean(COMPILED).text
+    forward = made[made.index("def __call__") :]
+    assert forward == (
+        "def __call__(self, x):\n        x = x * 2\n        if self.training:\n            x = x + 1\n"
+        "        return self.fc(x)\n"
+    )

@@ -79,12 +79,23 @@ def test_by_path(leaves: Sequence[Leaf], chosen: AbstractSet[str], subject: str,
     return f"{subject}.startswith({prefixes[0] if len(prefixes) == 1 else '(' + ', '.join(prefixes) + ')'})"
 
 
+_OPPOSITES = (
+    (" == ", " != "),
+    (" != ", " == "),
+    (" not in ", " in "),
+    (" in ", " not in "),
+    (" >= ", " < "),
+    (" < ", " >= "),
+)
+
+
 def negated(test: str) -> str:
     """The opposite of a test, as short as may be."""
-    for operator, opposite in ((" == ", " != "), (" in ", " not in "), (" >= ", " < ")):
-        if test.count(operator) == 1 and " or " not in test and ".startswith(" not in test:
+    several = " or " in test or " and " in test
+    for operator, opposite in _OPPOSITES:
+        if test.count(operator) == 1 and not several and ".startswith(" not in test:
             return test.replace(operator, opposite)
-    return f"not ({test})" if " or " in test or " and " in test else f"not {test}"
+    return f"not ({test})" if several else f"not {test}"
 
 
 def _tree(leaves: Sequence[Leaf], labels: Mapping[str, str], by_rank: bool, params: str) -> str:
