@@ -125,7 +125,32 @@ class M(nn.Module):
         made = {name: head(x).pow(2).mean(1) for name, head in self.heads.items()}
         return torch.stack([made[name] for name in self.heads], 1)
 """
+UPDATED = """from collections import OrderedDict
+
+
+class M(nn.Module):
+    def __init__(self, widths=(4, 5, 5), wide=True, classes=3):
+        super().__init__()
+        layers = OrderedDict()
+        layers.update({"stem": nn.Conv2d(3, widths[0], 3, padding=1)})
+        for number, (a, b) in enumerate(zip(widths[:-1], widths[1:])):
+            layers.update({str(number + 1) + chr(number + 97): nn.Sequential(nn.Conv2d(a, b, 1), nn.BatchNorm2d(b))})
+        if wide:
+            layers.update({"top": nn.Conv2d(widths[-1], 6, 1)})
+        self.features = nn.Sequential(layers)
+        head = OrderedDict()
+        head.update({"pool": nn.AdaptiveAvgPool2d(1)})
+        head.update({"flat": nn.Flatten()})
+        if classes > 2:
+            head.update({"dropout": nn.Dropout(0.0)})
+        head.update({"classifier": nn.Linear(6, classes)})
+        self.head = nn.Sequential(head)
+
+    def forward(self, x):
+        return self.head(self.features(x))
+"""
 FORMS = {
+    "rows that are updated, under branches and in loops": (UPDATED, Sample("M()", (2, 3, 6, 5))),
     "a dict of layers that it adds by name": (DENSE_BLOCK, Sample("M()", (2, 3, 5, 5))),
     "lists that are appended to, and given": (LISTS, Sample("M()", (3, 4))),
     "a row with numbers in names that are no identifiers": (STAGE, Sample("M()", (3, 4))),

@@ -188,7 +188,7 @@ class FilledContainers(Fans, LoopsWrittenOut):
         local = container.kind not in (_ROW, _MODULES)
         taken = {*usage.loads(self.blocks[0].statements), *usage.stores(self.blocks[0].statements)}
         name = container.path if local else usage.unused_name(container.path.rpartition(".")[2], taken)
-        changed = filled_by_name(between, container.path, name, container.kind == _MODULES)
+        changed = filled_by_name(between, container.path, name)
         if changed is None:
             return None
         for made, original in zip(changed, between, strict=True):

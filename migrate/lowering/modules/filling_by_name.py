@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate.syntax import names_written, nodes, usage
+from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr, Statement
 
 _ADDING = ("add_module", "register_module")
@@ -24,18 +24,18 @@ def added_by_name(call: cst.Call) -> tuple[Expr, Expr] | None:
 
 
 class _FillingByName(cst.CSTTransformer):
-    """`row[name] = layer` for `net.add_module(name, layer)`, `pairs.append((name, layer))` and `d[name] = layer`; the
-    dict is what nn.Sequential is given."""
+    """`row[name] = layer` for `net.add_module(name, layer)`, `pairs.append((name, layer))`, `d.update({name: layer})`
+    and `d[name] = layer`; the dict is what nn.Sequential is given."""
 
-    def __init__(self, path: str, name: str, any_key: bool) -> None:
+    def __init__(self, path: str, name: str) -> None:
         super().__init__()
-        self.path, self.name, self.any_key = path, name, any_key
+        self.path, self.name = path, name
 
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine:
         entry = _entry(updated_node, self.path)
-        if entry is None or (names_written.any_of(entry[0]) is None and not self.any_key):
+        if entry is None:
             return updated_node
         made = nodes.statement("{row}[{key}] = {layer}", row=nodes.name(self.name), key=entry[0], layer=entry[1])
         return updated_node.with_changes(body=made.body)
@@ -51,13 +51,11 @@ class _FillingByName(cst.CSTTransformer):
         return updated_node
 
 
-def filled_by_name(
-    statements: Sequence[Statement], path: str, name: str, any_key: bool = False
-) -> list[Statement] | None:
+def filled_by_name(statements: Sequence[Statement], path: str, name: str) -> list[Statement] | None:
     """Statements that fill a row at a path, with a dict under a name in its place; None where they do more with it than
-    to fill it and to give it to nn.Sequential. `any_key`: names of which nothing is known are as good."""
+    to fill it and to give it to nn.Sequential."""
     marked = usage.unused_name(name, set(usage.loads(statements)) | set(usage.stores(statements)) | {path})
-    filling = _FillingByName(path, marked, any_key)
+    filling = _FillingByName(path, marked)
     made = [nodes.visited(one.deep_clone(), filling) for one in statements]
     if any(path in usage.paths(one) for one in made):
         return None
@@ -80,6 +78,9 @@ def _entry(line: cst.SimpleStatementLine, path: str) -> tuple[Expr, Expr] | None
     if nodes.dotted(call.func.value) != path:
         return None
     given = call.args[0].value if len(call.args) == 1 and not call.args[0].keyword else None
+    if call.func.attr.value == "update" and isinstance(given, cst.Dict) and len(given.elements) == 1:
+        (only,) = given.elements
+        return (only.key, only.value) if isinstance(only, cst.DictElement) else None
     if call.func.attr.value != "append" or not isinstance(given, cst.Tuple):
         return added_by_name(call)
     pair = nodes.elements(given)
