@@ -45,18 +45,28 @@ def pair(
     problems: list[Problem] = []
     unmatched: list[str] = []
     touched: set[object] = set()
+    found_for: dict[str, dict[object, list[Candidate]]] = {}
+    fitting: set[str] = set()
     for name, key in sources.items():
         info = tensors[key]
         candidates = [found for leaf, ids in lookup.find(name) for found in _expand(leaf, ids, info, way)]
         fits = [found for found in candidates if _same_rank(way.shape(found.leaf), info.shape)]
         # leaves that several layers of one nn.Sequential have alike (a bias) come to the same thing
-        distinct = {(f.target, f.leaf.moves, _cuts(f, way)): f for f in fits or candidates}
-        touched.update(identity(found.leaf) for found in fits or candidates)
+        alike: dict[object, list[Candidate]] = {}
+        for found in fits or candidates:
+            alike.setdefault((found.target, found.leaf.moves, _cuts(found, way)), []).append(found)
+        found_for[name] = alike
+        fitting |= {name} if fits else set()
+    for name, alike in _at_home(found_for).items():
+        key = sources[name]
+        info = tensors[key]
+        touched.update(identity(found.leaf) for group in alike.values() for found in group)
+        distinct = {place: group[-1] for place, group in alike.items()}
         if not distinct:
             unmatched.append(key)
         elif len(distinct) > 1 and not all(way.take(found.leaf) for found in distinct.values()):
             listed = {(found.target, found.leaf.moves): found.leaf for found in distinct.values()}
-            problems.append(undecided(key, info, listed, fitting=bool(fits)))
+            problems.append(undecided(key, info, listed, fitting=name in fitting))
         else:
             made, wrong = _edges(key, info, list(distinct.values()), way)
             problems += wrong
@@ -70,6 +80,27 @@ def pair(
             problems.append(Problem(misfit.code, str(misfit)))
     steps.sort(key=lambda step: order[identity(step.leaf)])
     return tuple(steps), problems, unmatched, touched
+
+
+def _at_home(found_for: Mapping[str, dict[object, list[Candidate]]]) -> dict[str, dict[object, list[Candidate]]]:
+    """What is found for each tensor, of several that beside which the others of its module go: a bias has the rank of
+    any other, and belongs to the layer that takes the weight."""
+    homes: dict[str, set[str]] = {}
+    for name, found in found_for.items():
+        if len(found) == 1:
+            (group,) = found.values()
+            homes.setdefault(_holder(name), set()).add(_holder(group[0].target))
+    made: dict[str, dict[object, list[Candidate]]] = {}
+    for name, found in found_for.items():
+        known = homes.get(_holder(name), set())
+        beside = {place: group for place, group in found.items() if _holder(group[0].target) in known}
+        made[name] = beside if len(found) > 1 and len(beside) == 1 else found
+    return made
+
+
+def _holder(name: str) -> str:
+    """The module that has a tensor: "conv" has "conv.bias", "bn" both "params/bn/scale" and "batch_stats/bn/mean"."""
+    return name.partition("/")[2].rpartition("/")[0] if "/" in name else name.rpartition(".")[0]
 
 
 def _expand(leaf: Leaf, numbers: dict[str, str], info: TensorInfo, way: Direction) -> list[Candidate]:

@@ -92,6 +92,7 @@ class Script(ByRound):
     listed: set[tuple[str, str]] = field(default_factory=set)
     followed: set[tuple[str, str]] = field(default_factory=set)  # scopes, and names that only sort names of weights
     mixed_rows: set[tuple[str, str]] = field(default_factory=set)  # scopes, and lists of layers that move channels
+    mixed_lists: set[tuple[str, str]] = field(default_factory=set)  # classes, and attributes that are such lists
     optimizers: dict[Place, tuple[Place, ...]] = field(default_factory=dict)  # -> the models that they train
     # scope and name of what no optimizer can train, since nothing here knows it as a model
     foreign_models: set[tuple[str, str]] = field(default_factory=set)

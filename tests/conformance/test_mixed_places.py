@@ -100,7 +100,34 @@ class M(nn.Module):
     def forward(self, x):
         return self.last(torch.tanh(self.third(self.second(self.first(x)))))
 """
+ONE_BY_ONE = """class Norm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x):
+        x = (x - x.mean(1, keepdim=True)) / torch.sqrt(x.var(1, keepdim=True, unbiased=False) + 1e-6)
+        return self.weight[:, None, None] * x + self.bias[:, None, None]
+
+
+class M(nn.Module):
+    def __init__(self, widths=(4, 5, 6)):
+        super().__init__()
+        self.stages = nn.ModuleList()
+        stem = nn.Sequential(nn.Conv2d(3, widths[0], 2, 2), Norm(widths[0]))
+        self.stages.append(stem)
+        for i in range(2):
+            stage = nn.Sequential(Norm(widths[i]), nn.Conv2d(widths[i], widths[i + 1], 2, 2))
+            self.stages.append(stage)
+
+    def forward(self, x):
+        for i in range(3):
+            x = self.stages[i](x)
+        return x
+"""
 FORMS = {
+    "rows of a list that is called one by one": (ONE_BY_ONE, Sample("M()", (2, 3, 16, 16))),
     "transposed convolutions of sizes that the class is told": (DECONVOLVED, Sample("M()", (2, 3, 3, 2))),
     "in one row": (IN_ONE_ROW, Sample("M()", (2, 3, 4, 5))),
     "in one row that begins with one": (BEGINNING_WITH_A_BLOCK, Sample("M()", (2, 3, 4, 5))),

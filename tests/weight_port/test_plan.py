@@ -10,6 +10,7 @@ from weight_port.names import Pattern
 from weight_port.planning import choose_model, plan_port, plan_unport
 
 SWAP = (Permute((1, 0)),)
+HWIO = (Permute((2, 3, 1, 0)),)
 
 
 def info(*shape: int, dtype: str = "float32") -> TensorInfo:
@@ -313,3 +314,17 @@ def test_a_number_spelled_out_and_left_open():
     assert [(step.source, step.target) for step in plan.steps] == [("w_l0", "params/w_l0"), ("w_l1", "params/w_l1")]
     back = plan_unport(model, {"params/w_l0": info(2, 4), "params/w_l1": info(4, 4)})
     assert [step.target for step in back.steps] == ["w_l0", "w_l1"]
+
+
+def test_a_bias_goes_where_the_weight_of_its_module_goes():
+    """A list of rows that begin with a convolution or with a norm: the ranks of the weights tell which, for both."""
+    conv = [Leaf("params/l_{0}/conv/kernel", "l.{0}.0.weight", HWIO, (None,) * 4, optional=True)]
+    norm = [Leaf("params/l_{0}/norm/scale", "l.{0}.0.weight", (), (None,), optional=True)]
+    biases = [Leaf(f"params/l_{{0}}/{n}/bias", "l.{0}.0.bias", (), (None,), optional=True) for n in ("conv", "norm")]
+    model = ModelWeights("Net", (*conv, *norm, *biases))
+    stored = {"l.0.0.weight": info(4, 3, 2, 2), "l.0.0.bias": info(4), "l.1.0.bias": info(4), "l.1.0.weight": info(4)}
+    plan = plan_port(model, stored)
+    found = {step.source: step.target for step in plan.steps}
+    assert found["l.0.0.bias"] == "params/l_0/conv/bias"
+    assert found["l.1.0.bias"] == "params/l_1/norm/bias"
+    fails("WPT104", model, {"l.0.0.bias": info(4)}, "does not decide")

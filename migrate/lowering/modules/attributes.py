@@ -311,6 +311,8 @@ class Attributes(NamedWeights, ParameterLists, ModuleLists, LayerWeights, Shared
         if kind.type == PARAMETERS:
             return self.appended(facts, name, node)
         values = [self.expr(arg.value) for arg in node.args]
+        if (self.cls, name) in self.script.mixed_lists and func.attr.value != "extend":
+            values[-1] = self.moving_itself(values[-1])
         self.note_listed([arg.value for arg in node.args])
         self.note_held(facts, name, self.grown(kind, func.attr.value, values[-1], node))
         args = [bare_lambda(layouts.first(value)) for value in values]

@@ -33,6 +33,7 @@ from migrate.lowering.initial.initializers_of_flax import completed, in_order_of
 from migrate.lowering.models.precision import CASTING
 from migrate.lowering.modules.counts import with_counts
 from migrate.lowering.modules.layer_weights import smallest_input
+from migrate.lowering.modules.mixed_rows import note_mixed_lists
 from migrate.lowering.modules.rows_of_tuples import result_of_row
 from migrate.lowering.modules.user_modules import UserModules
 from migrate.rules.rule import Call, Parameter, Value
@@ -203,6 +204,7 @@ class Layers(UserModules):
         """A call of a submodule."""
         self.note_called(node.func)
         if kind.entry == "mixed":
+            note_mixed_lists(self.script, self.cls)
             raise Unsupported(
                 "MIG201", f"{nodes.code(node.func)} holds layers that want their channels in different places"
             )

@@ -2,15 +2,17 @@
 then `layers.append(nn.Conv2d(...))`.
 
 A move between two layers would have a number of its own in the list, and how many come before it is told as the program
-runs. Each layer that wants its channels last moves them itself there.
+runs. Each layer that wants its channels last moves them itself there; so do those of an nn.ModuleList that are called
+one by one.
 """
 
 from __future__ import annotations
 
 import libcst as cst
 
-from migrate.known.constructed import MOVED, ChoiceNode, LayerNode, ListNode, Passage
+from migrate.known.constructed import MOVED, ChoiceNode, LayerNode, ListNode, Passage, passage_of
 from migrate.known.kinds import Module, join
+from migrate.known.script import Script
 from migrate.lowering.scope import Scope
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, usage
@@ -58,6 +60,23 @@ class MixedRows(Scope):
         # torch has no row here: the layer is under the name of the row itself
         tree = ListNode(tuple(children), "/layers_", keys=MOVED, passage=Passage("first", "first", rank))
         return Value(made, Module((tree,)))
+
+
+def note_mixed_lists(script: Script, cls: str) -> None:
+    """Remembers the lists of modules of a class, of which the elements want their channels in different places: each
+    moves them itself from the next round on."""
+    facts = script.classes.get(cls)
+    for name, node in facts.children.items() if facts is not None else ():
+        if (
+            isinstance(node, ListNode)
+            and node.infix == "_"
+            and "mixed"
+            in (
+                passage_of(node.children).entry,
+                passage_of(node.children).exit,
+            )
+        ):
+            script.mixed_lists.add((cls, name))
 
 
 def _parts(method: cst.FunctionDef, name: str) -> list[Expr] | None:
