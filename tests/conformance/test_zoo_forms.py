@@ -192,6 +192,8 @@ def test_nothing_asks_for_gradients_in_the_output() -> None:
         ("WideSettings(8, 6, 2)", "WideSettings(8, 6, 2, Plain)"),  # another class than the one that it keeps
         ("WideSettings(8, 6, 2)", "WideSettings(8, 6, 2, block=Plain)"),
         ("            block = Wide\n", "            block = Wide if count else Plain\n"),
+        ("partial(PlainSettings, scale=2)", "partial(PlainSettings, 5, 4, 2, 2, Wide)"),
+        ("                if stage:\n", "                own.block = Wide\n                if stage:\n"),
     ],
 )
 def test_classes_that_are_not_told_are_refused(before: str, after: str) -> None:

@@ -28,6 +28,8 @@ def maker_kept(scope: Scope, node: cst.Attribute) -> Kind:
     init = facts.method("__init__") if facts is not None else None
     classes = {one.name.value: one for one in scope.unit.source.module.body if isinstance(one, cst.ClassDef)}
     named = [one for one in _annotated(node.value, init) if one in classes] if init is not None else []
+    if not named or _is_set(scope, node.attr.value):
+        return UNKNOWN
     found: Kind = Never()
     for name in sorted({heir for one in named for heir in _heirs(one, classes)}):
         if _only_inherited(scope, classes[name]):
@@ -144,26 +146,44 @@ def _where_none(init: cst.FunctionDef, name: str) -> Expr | None:
 
 
 def _is_given(scope: Scope, cls: cst.ClassDef, init: cst.FunctionDef, name: str) -> bool:
-    """Whether some call may give a constructor a parameter, itself or by a `partial` of it."""
+    """Whether some call may give a constructor a parameter, itself or by a `partial` of it: any that gives something by
+    that name counts as one."""
     own = [one.name.value for one in init.params.params[1:]]
     place = own.index(name) if name in own else len(own)
     for unit in (scope.unit, *scope.unit.others.values()):
         module = unit.source.module
-        partials = {
-            nodes.dotted(one.targets[0].target)
-            for one in every(module, cst.Assign)
-            if isinstance(one.value, cst.Call)
-            and one.value.args
-            and (nodes.dotted(one.value.func) or "").rpartition(".")[2] == "partial"
-            and nodes.dotted(one.value.args[0].value) == cls.name.value
+        aside = {
+            call for line in every(module, cst.SimpleStatementLine) if is_super_init(line) for call in usage.calls(line)
         }
+        made = {cls.name.value: 0} | _partials(module, cls.name.value)
         for call in usage.calls(module):
-            given = [arg for arg in call.args if arg.keyword is None]
-            makes = (nodes.dotted(call.func) or "").rpartition(".")[2] in {cls.name.value, *partials}
-            if makes and (len(given) > place or any(arg.star for arg in call.args)):
+            maker = (nodes.dotted(call.func) or "").rpartition(".")[2]
+            before = made.get(maker)
+            given = sum(arg.keyword is None for arg in call.args)
+            if before is not None and (before + given > place or any(arg.star for arg in call.args)):
                 return True
-            if any(arg.keyword is not None and arg.keyword.value == name for arg in call.args) and (
-                makes or nodes.dotted(call.args[0].value) == cls.name.value
-            ):
+            if call not in aside and any(arg.keyword is not None and arg.keyword.value == name for arg in call.args):
+                return True
+    return False
+
+
+def _partials(module: cst.Module, cls: str) -> dict[str, int]:
+    """The names of partials of a class in a file, and how many arguments they give by their places."""
+    found: dict[str, int] = {}
+    for one in every(module, cst.Assign):
+        call, name = one.value, nodes.dotted(one.targets[0].target)
+        if isinstance(call, cst.Call) and call.args and name is not None:
+            partial = (nodes.dotted(call.func) or "").rpartition(".")[2] == "partial"
+            if partial and nodes.dotted(call.args[0].value) == cls:
+                found[name] = sum(arg.keyword is None for arg in call.args) - 1
+    return found
+
+
+def _is_set(scope: Scope, attribute: str) -> bool:
+    """Whether anything but an object itself sets an attribute of that name."""
+    for unit in (scope.unit, *scope.unit.others.values()):
+        targets = [one.target for one in every(unit.source.module, cst.AssignTarget)]
+        for one in targets:
+            if isinstance(one, cst.Attribute) and one.attr.value == attribute and nodes.dotted(one.value) != "self":
                 return True
     return False

@@ -67,15 +67,8 @@ def note_mixed_lists(script: Script, cls: str) -> None:
     moves them itself from the next round on."""
     facts = script.classes.get(cls)
     for name, node in facts.children.items() if facts is not None else ():
-        if (
-            isinstance(node, ListNode)
-            and node.infix == "_"
-            and "mixed"
-            in (
-                passage_of(node.children).entry,
-                passage_of(node.children).exit,
-            )
-        ):
+        passage = passage_of(node.children) if isinstance(node, ListNode) and node.infix == "_" else Passage()
+        if "mixed" in (passage.entry, passage.exit):
             script.mixed_lists.add((cls, name))
 
 
