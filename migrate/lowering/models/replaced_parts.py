@@ -65,7 +65,8 @@ class ReplacedParts(PartsLeftOut, FrozenWeights):
 
     def replaced_part(self, target: Expr, value: Expr) -> list[Statement] | None:
         """`model.fc = nn.Linear(512, 2)`, `self.backbone.classifier[6] = ...`; None for other assignments."""
-        found, value = self._part_at(target), self._unplaced(value)
+        found = self._part_at(target)
+        value = value if found is None else self._unplaced(value)
         meant = self.env.definitions.get(value.value) if isinstance(value, cst.Name) else value
         if meant is not value and (meant is None or not self.becomes_part(nodes.code(value), meant)):
             return None
