@@ -85,16 +85,16 @@ class _Asking:
 
     def _only_asks(self, method: cst.FunctionDef) -> bool:
         """Whether a method returns whether something needs a gradient, and does nothing else."""
+        body = [one for one in suites.suite_of(method.body.body) if not suites.is_docstring(one)]
+        doing = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Expr)
         told = [one.value for one in usage.returns(method.body)]
         tests = [one.test for one in every(method.body, cst.If)]
-        plain = all(one is not None and (nodes.literal(one) in (True, False) or self.asks(one, {})) for one in told)
         asked = [*tests, *(one for one in told if one is not None and nodes.literal(one) is ...)]
-        other = next(every(method.body, (cst.Assign, cst.AugAssign, cst.Expr)), None)
         return (
-            plain
+            None not in told
             and bool(asked)
             and all(self.asks(one, {}) for one in asked)
-            and (other is None or suites.is_docstring(method.body.body[0]))
+            and not any(True for one in body for _ in every(one, doing))
         )
 
     def checkpoints(self, body: cst.CSTNode, methods: dict[str, cst.FunctionDef]) -> bool:
