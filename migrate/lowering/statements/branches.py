@@ -34,9 +34,11 @@ class Branches(Binding):
             inner = self.of_what_is_gone(test.expression)
             return None if inner is None else not inner
         if isinstance(test, cst.BooleanOperation):
-            sides = {self.of_what_is_gone(test.left), self.of_what_is_gone(test.right)}
+            left, right = self.of_what_is_gone(test.left), self.of_what_is_gone(test.right)
             decides = isinstance(test.operator, cst.Or)
-            return decides if decides in sides else None if None in sides else not decides
+            if left == decides or (right == decides and not usage.calls(test.left)):
+                return decides  # what stands before it does nothing else
+            return None if left is None or right is None else not decides
         if not isinstance(test, cst.Call):
             return None
         if torch_has(self, test):
