@@ -24,10 +24,15 @@ def pattern(name: Expr) -> str | None:
     return found if found.count("{}") == 1 and found.replace("{}", "0").isidentifier() else None
 
 
+def of_class(name: Expr) -> bool:
+    """Whether a name has that of a class in it, which may be another one in the output."""
+    return any(one.attr.value == "__name__" for one in every(name, cst.Attribute))
+
+
 def numbered(name: Expr) -> str | None:
     """A name that is put together of texts and numbers, with {} for each of those; None for any other."""
-    if any(one.attr.value == "__name__" for one in every(name, cst.Attribute)):
-        return None  # of a class, which is no number
+    if of_class(name):
+        return None  # which is no number
     if isinstance(name, cst.FormattedString):
         parts = [part.value if isinstance(part, cst.FormattedStringText) else "{}" for part in name.parts]
         found = "".join(parts)

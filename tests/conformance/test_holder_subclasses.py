@@ -187,6 +187,22 @@ def test_what_is_refused(made: str, forward: str, said: str) -> None:
     assert any(one.code == "MIG201" and one.message.startswith(said) for one in found.diagnostics), found.diagnostics
 
 
+@pytest.mark.parametrize(
+    "fill",
+    [
+        "for kind in (nn.Tanh, nn.ReLU): self.layers[kind.__name__] = kind()",
+        "for n in range(2):\n            if n not in self.layers: self.layers[str(n)] = nn.Linear(4, 4)",
+    ],
+)
+def test_dicts_that_are_filled_in_ways_that_are_not_followed_are_refused(fill: str) -> None:
+    """Their weights would be missing in the manifest."""
+    made = f"        self.layers = nn.ModuleDict()\n        {fill}\n\n"
+    text = f"class M(nn.Module):\n    def __init__(self):\n        super().__init__()\n{made}"
+    text += "    def forward(self, x):\n        for layer in self.layers.values(): x = layer(x)\n        return x\n"
+    found = rewritten.conversion(HEAD + text).report.diagnostics
+    assert any(one.code == "MIG201" and "keys are not written out" in one.message for one in found), found
+
+
 STATE = """
 model = M(tuple(map(int, sys.argv[1:])))
 print(model(torch.zeros(2, 4)))

@@ -208,6 +208,18 @@ def test_keywords_that_some_call_gives_or_none(given: str) -> None:
     np.testing.assert_allclose(ours["out"], theirs["out"].detach().numpy(), rtol=1e-5, atol=1e-6)  # sums of 5 numbers
 
 
+@pytest.mark.parametrize(
+    "change", ['kwargs["norm_layer"] = nn.Identity', "kwargs.update(norm_layer=nn.Identity)", "fill(kwargs)"]
+)
+def test_keywords_that_a_function_sets_are_not_told(change: str) -> None:
+    """A layer that is known has the mode of the module around it."""
+    text = HEAD + "def fill(given):\n    given.update(norm_layer=nn.Identity)\n\n\n"
+    text += KEYWORDS.replace('"norm_layer", nn.LayerNorm', '"norm_layer", nn.BatchNorm1d')
+    assert "self.norm_layer(self.width, training=self.training)" in rewritten.conversion(text).text
+    made = rewritten.conversion(text.replace("    norm_layer = kwargs", f"    {change}\n    norm_layer = kwargs"))
+    assert "training=self.training" not in made.text
+
+
 BUILT = """class Block(nn.Module):
     def __init__(self, a, b):
         super().__init__()

@@ -31,7 +31,8 @@ print(build(4, classes=3)(torch.ones(2, 4)))
 """
 OTHERWISE = "norm = norm or nn.BatchNorm1d"
 WAYS = {
-    "in the constructor": (OTHERWISE, 'norm=settings.pop("norm", nn.LayerNorm)', ["MIG201"]),
+    "in the constructor": (OTHERWISE, 'norm=json.loads("{}").pop("norm", nn.LayerNorm)', ["MIG201"]),
+    "by a keyword that nobody gives": (OTHERWISE, 'norm=settings.pop("norm", nn.LayerNorm)', []),
     "in a call": ("pass", 'norm=json.loads("1")), Net(n, nn.LayerNorm', ["MIG201"]),
     "by all": (OTHERWISE, "norm=nn.LayerNorm", []),
 }

@@ -8,7 +8,8 @@ from migrate.known.facts import FunctionFacts
 from migrate.known.kinds import Kind, Makers, ModuleClass, TorchName
 from migrate.layers.table import TABLE
 from migrate.lowering.scope import Scope
-from migrate.syntax import nodes
+from migrate.syntax import nodes, usage
+from migrate.syntax.walking import every
 
 _TAKING = ("get", "pop")
 
@@ -34,7 +35,7 @@ def _keywords(facts: FunctionFacts) -> str:
 def _given(scope: Scope, facts: FunctionFacts, key: str, seen: frozenset[str]) -> list[Kind] | None:
     """What calls give a function by a keyword, or by the `**kwargs` that they hand on; None where that is not told.
     Callers that nothing calls have nothing to hand on."""
-    if facts.qualname in scope.script.by_value or facts.qualname in seen:
+    if facts.qualname in scope.script.by_value or facts.qualname in seen or _may_set(facts, key):
         return None
     if not facts.calls and not seen and scope.script.rounds > 1:
         return None
@@ -52,6 +53,26 @@ def _given(scope: Scope, facts: FunctionFacts, key: str, seen: frozenset[str]) -
                 return None
             found += more
     return found
+
+
+def _may_set(facts: FunctionFacts, key: str) -> bool:
+    """Whether a function may put a key into its `**kwargs`, itself or by a function that it hands them to: one that is
+    told another key besides is taken to set that."""
+    own, body = _keywords(facts), facts.node.body
+    if any(
+        isinstance(one.target, cst.Subscript) and nodes.dotted(one.target.value) == own
+        for one in every(body, cst.AssignTarget)
+    ):
+        return True
+    for call in usage.calls(body):
+        given = [nodes.literal(arg.value) for arg in call.args]
+        handed = any(nodes.dotted(arg.value) == own and not arg.star for arg in call.args)
+        texts = [one for one in given if isinstance(one, str)]
+        if nodes.dotted(call.func) in (f"{own}.update", f"{own}.setdefault") or (
+            handed and (key in texts or not texts)
+        ):
+            return True
+    return False
 
 
 def _maker(scope: Scope, node: cst.BaseExpression) -> list[Kind] | None:

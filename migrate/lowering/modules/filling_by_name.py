@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from migrate.syntax import nodes, usage
+from migrate.syntax import names_written, nodes, usage
 from migrate.syntax.nodes import Expr, Statement
 
 _ADDING = ("add_module", "register_module")
@@ -35,7 +35,7 @@ class _FillingByName(cst.CSTTransformer):
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine:
         entry = _entry(updated_node, self.path)
-        if entry is None:
+        if entry is None or names_written.of_class(entry[0]):
             return updated_node
         made = nodes.statement("{row}[{key}] = {layer}", row=nodes.name(self.name), key=entry[0], layer=entry[1])
         return updated_node.with_changes(body=made.body)

@@ -9,8 +9,10 @@ import libcst as cst
 
 from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import Module
+from migrate.known.constructed import ListNode
+from migrate.known.kinds import Kind, Module
 from migrate.known.row_kinds import NamedRow
+from migrate.lowering.expressions.elements import only_option
 from migrate.lowering.modules.module_lists import bare_lambda
 from migrate.lowering.scope import Scope
 from migrate.syntax import names_written, nodes
@@ -38,3 +40,10 @@ class NamedRows(Scope):
         self.env.kinds[nodes.code(target.value)] = kind.having(name, moved.kind.options)
         key = target.with_changes(slice=[cst.SubscriptElement(cst.Index(self.node(index.value)))])
         return [nodes.statement("{key} = {layer}", key=key, layer=bare_lambda(layouts.first(moved)))]
+
+
+def refuse_open_dict(target: cst.Subscript, kind: Kind) -> None:
+    """Declines to fill an empty dict of modules in a way that is not followed: their weights would not be known."""
+    row = only_option(kind)
+    if isinstance(row, ListNode) and row.infix == "_" and not row.children and not row.dynamic:
+        raise Unsupported("MIG201", f"{nodes.code(target)}: an nn.ModuleDict whose keys are not written out")

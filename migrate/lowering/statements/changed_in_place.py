@@ -15,7 +15,7 @@ from migrate.layers.table import TABLE
 from migrate.lowering.expressions.masked import is_scalar
 from migrate.lowering.host.data_loading import for_torch
 from migrate.lowering.modules.changed_buffers import ChangedBuffers
-from migrate.lowering.modules.named_rows import NamedRows
+from migrate.lowering.modules.named_rows import NamedRows, refuse_open_dict
 from migrate.lowering.optimizers.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.attributes_in_place import changes_own
@@ -43,6 +43,7 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
         target = self.in_one_subscript(target)
         base = self.expr(target.value)
         refuse_entry(target, base.kind, self.scope)
+        refuse_open_dict(target, base.kind)
         whole = self.whole_of(small.value, target) if isinstance(base.kind, Tensor) else None
         value = self.expr(small.value if whole is None else whole)
         if isinstance(base.kind, Tensor) and base.kind.dtype == "bool" and isinstance(nodes.literal(value.node), int):
