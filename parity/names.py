@@ -13,6 +13,7 @@ from migrate.manifest import WILDCARD, Manifest, ModelWeights
 from parity.codes import ParityError
 from parity.record import Recording, Tensors, tensors_of
 from weight_port import PortError, port_state_dict, told_ties
+from weight_port.names import Pattern
 
 
 def instances(recording: Recording, class_name: str) -> list[str]:
@@ -109,8 +110,8 @@ def ported_flat(state: Tensors, weights: ModelWeights, collection: str = "") -> 
     """A torch state dict in Flax names and layout, {"params/fc1/kernel": …}; optionally one collection alone."""
     weights = as_tied(weights, state)
     leaves = tuple(leaf for leaf in weights.leaves if leaf.flax.startswith(collection))
-    patterns = [_pattern(leaf.torch) for leaf in leaves]
-    kept = {key: value for key, value in state.items() if any(pattern.fullmatch(key) for pattern in patterns)}
+    patterns = [Pattern(leaf.torch) for leaf in leaves]
+    kept = {key: value for key, value in state.items() if any(one.match(key) is not None for one in patterns)}
     return _flatten(ported(kept, replace(weights, leaves=leaves, unused=(), ties=())), "")
 
 
@@ -120,24 +121,12 @@ def _flatten(tree: Any, prefix: str) -> Tensors:
     return {k: v for key, item in tree.items() for k, v in _flatten(item, f"{prefix}/{key}" if prefix else key).items()}
 
 
-def _pattern(name: str) -> re.Pattern[str]:
-    """A manifest name as a pattern: {0} is a list index and {n0} a key, the same one wherever it stands."""
-    parts, seen, position = [], set[str](), 0
-    for match in WILDCARD.finditer(name):
-        parts.append(re.escape(name[position : match.start()]))
-        index, position = match.group(1), match.end()
-        free = "[^./]+" if index.startswith("n") else "[0-9]+"
-        parts.append(f"(?P=i{index})" if index in seen else f"(?P<i{index}>{free})")
-        seen.add(index)
-    return re.compile("".join(parts) + re.escape(name[position:]))
-
-
 def torch_name(weights: ModelWeights, flax_path: str) -> str:
     """The torch key that fills a Flax leaf; the path itself where the manifest does not say."""
     for leaf in weights.leaves:
-        match = _pattern(leaf.flax).fullmatch(flax_path)
-        if match:
-            return WILDCARD.sub(lambda wildcard, found=match: found.group(f"i{wildcard.group(1)}"), leaf.torch)
+        indices = Pattern(leaf.flax).match(flax_path)
+        if indices is not None:
+            return Pattern(leaf.torch).fill(indices)
     return flax_path
 
 
@@ -159,12 +148,10 @@ def module_names(weights: ModelWeights, flax_paths: Iterable[str], torch_paths: 
 def _by_leaves(weights: ModelWeights, path: str) -> str | None:
     for leaf in weights.leaves:
         holder = leaf.flax.partition("/")[2].rpartition("/")[0]
-        match = _pattern(holder).fullmatch(path)
-        if holder and match:
-            torch_holder = leaf.torch.rpartition(".")[0]
-            wanted = WILDCARD.findall(torch_holder)
-            if all(f"i{n}" in match.groupdict() for n in wanted):
-                return WILDCARD.sub(lambda w, found=match: found.group(f"i{w.group(1)}"), torch_holder)
+        indices = Pattern(holder).match(path) if holder else None
+        torch_holder = leaf.torch.rpartition(".")[0]
+        if indices is not None and set(WILDCARD.findall(torch_holder)) <= indices.keys():
+            return Pattern(torch_holder).fill(indices)
     return None
 
 

@@ -90,14 +90,9 @@ class FilledContainers(Fans, LoopsWrittenOut):
             if turns is not None:
                 tried.replace(number, number + 1, turns)
         statements = tried.statements
-        fills = [n for n in range(first, len(statements)) if _fills(statements[n], container.path)]
-        if not fills:
+        last = self.last_of(container, statements, first)
+        if not last:
             return
-        last = fills[-1]
-        if container.kind in (_ORDERED, _PAIRS):
-            last = self.taker(container, statements[last + 1 :], last + 1)
-            if not last:
-                return
         between = statements[first : last + 1]
         others = [one for one in between if not _fills(one, container.path)]
         if any(container.path in usage.paths(one) for one in others if one is not statements[last]):
@@ -116,17 +111,21 @@ class FilledContainers(Fans, LoopsWrittenOut):
     def fill_dict(self, container: _Container, block: Block) -> bool:
         """Has a dict filled in the place of a container, in the loops that are there; whether that is possible."""
         first, statements = block.index + 1, block.statements
-        last = max((n for n in range(first, len(statements)) if _fills(statements[n], container.path)), default=0)
-        if container.kind in (_ORDERED, _PAIRS) and last:
-            last = self.taker(container, statements[last + 1 :], last + 1)
+        last = self.last_of(container, statements, first)
         between = statements[first : last + 1]
-        known = self.unit.whole.get((container.line, *between))
-        known = known or (self.as_filled_dict(container, between) if between else None)
+        known = self.unit.whole.get((container.line, *between)) if last else None
+        known = known or (self.as_filled_dict(container, between) if last else None)
         if known is None:
             return False
         self.unit.whole[container.line, *between] = known
         block.replace(block.index, last + 1, known)
         return True
+
+    def last_of(self, container: _Container, statements: Sequence[Statement], first: int) -> int:
+        """The last statement that fills a container, or that takes what a dict holds by then; 0 where there is none."""
+        last = max((n for n in range(first, len(statements)) if _fills(statements[n], container.path)), default=0)
+        takes = last and container.kind in (_ORDERED, _PAIRS)
+        return self.taker(container, statements[last + 1 :], last + 1) if takes else last
 
     def taker(self, container: _Container, later: Sequence[Statement], position: int) -> int:
         """Which statement makes modules of a dict that is filled before it, and is the only one to read it; 0 where

@@ -11,7 +11,6 @@ from collections.abc import Callable
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.lowering.modules.inheritance import is_super_init
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
@@ -32,16 +31,15 @@ def as_holder(node: cst.ClassDef, kind: str, makes_module: Callable[[Expr], bool
     torch's name; makes_module: whether an expression makes a module."""
     base = node.bases[0].value
     told = f"{node.name.value} inherits from {nodes.code(base)}"
-    body = suites.suite_of(node.body.body)
-    methods = [one for one in body if isinstance(one, cst.FunctionDef)]
-    init = next((method for method in methods if method.name.value == "__init__"), None)
+    body, methods = suites.suite_of(node.body.body), suites.methods_of(node)
+    init = methods.get("__init__")
     if not isinstance(base, cst.Attribute) or len(node.bases) > 1 or init is None:
         raise Unsupported("MIG201", told)
     own = [one for one in every(init, cst.Assign) if usage.attributes_in(one.targets[0].target)]
     if any(makes_module(one.value) for one in own):
         raise Unsupported("MIG201", f"{told}, and has modules as attributes beside")
     name = usage.unused_name("layers", set(usage.attributes(node)))
-    holding = _Holding(name, set(_METHODS[kind]) - {method.name.value for method in methods})
+    holding = _Holding(name, set(_METHODS[kind]) - methods.keys())
     made: list[Statement] = []
     for statement in body:
         if statement is init:
@@ -52,7 +50,7 @@ def as_holder(node: cst.ClassDef, kind: str, makes_module: Callable[[Expr], bool
             if used_as_a_whole(statement):
                 raise Unsupported("MIG201", f"{told}, and {statement.name.value} uses it as a whole")
         made.append(statement)
-    if kind == SEQUENTIAL and not any(method.name.value == "forward" for method in methods):
+    if kind == SEQUENTIAL and "forward" not in methods:
         made.append(suites.function("forward", ["self", "x"], [nodes.statement(f"return self.{name}(x)")]))
     bases = [node.bases[0].with_changes(value=base.with_changes(attr=cst.Name("Module")))]
     return node.with_changes(bases=bases, body=suites.block_of(node.body, made)), name
@@ -61,9 +59,8 @@ def as_holder(node: cst.ClassDef, kind: str, makes_module: Callable[[Expr], bool
 def started(statement: Statement, base: cst.BaseExpression, name: str) -> list[Statement]:
     """`super().__init__(modules)` as `super().__init__()`, and the container of the modules under its name; other
     statements as they are."""
-    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
-    call = small.value if isinstance(small, cst.Expr) else None
-    if not is_super_init(statement) or not isinstance(call, cst.Call):
+    call = suites.calls_base(statement)
+    if call is None:
         return [statement]
     container = cst.Assign([nodes.target(nodes.expression(f"self.{name}"))], call.with_changes(func=base))
     return [
@@ -78,24 +75,35 @@ def used_as_a_whole(method: cst.FunctionDef) -> bool:
     return usage.loads(method.body).count("self") > len(asked)
 
 
-class _Holding(cst.CSTTransformer):
+class CallingHeld(cst.CSTTransformer):
+    """`super().forward(x)` as a call of the container under its name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.held = nodes.expression(f"self.{name}")
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
+        value = updated_node.value
+        if isinstance(value, cst.Call) and nodes.dotted(value.func) == "super" and updated_node.attr.value == "forward":
+            return self.held.deep_clone()
+        return updated_node
+
+
+class _Holding(CallingHeld):
     """What asks the object for its modules, `for layer in self`, asks the container under a name."""
 
     def __init__(self, name: str, methods: set[str]) -> None:
-        super().__init__()
-        self.held, self.methods = nodes.expression(f"self.{name}"), methods
-        self.name = name
+        super().__init__(name)
+        self.methods = methods
 
     def instead(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """The container in the place of the object itself."""
         return self.held.deep_clone() if nodes.dotted(node) == "self" else node
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
-        value = updated_node.value
-        if isinstance(value, cst.Call) and nodes.dotted(value.func) == "super" and updated_node.attr.value == "forward":
-            return self.held.deep_clone()
-        own = updated_node.attr.value in self.methods
-        return updated_node.with_changes(value=self.instead(value)) if own else updated_node
+        if updated_node.attr.value in self.methods:
+            return updated_node.with_changes(value=self.instead(updated_node.value))
+        return super().leave_Attribute(original_node, updated_node)
 
     def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> cst.Subscript:
         return updated_node.with_changes(value=self.instead(updated_node.value))

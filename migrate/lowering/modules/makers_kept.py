@@ -12,7 +12,7 @@ import libcst as cst
 
 from migrate.known.kinds import UNKNOWN, Kind, Makers, ModuleClass, Never, join
 from migrate.lowering.expressions.arguments import argument_names
-from migrate.lowering.modules.inheritance import is_super_init
+from migrate.lowering.modules.makers import is_partial
 from migrate.lowering.scope import Scope
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr
@@ -95,8 +95,7 @@ def _only_inherited(scope: Scope, cls: cst.ClassDef) -> bool:
 
 def _kept(scope: Scope, cls: cst.ClassDef, attribute: str, classes: _Classes) -> Kind:
     """What the objects of a class keep under a name."""
-    methods = [one for one in cls.body.body if isinstance(one, cst.FunctionDef)]
-    init = next((one for one in methods if one.name.value == "__init__"), None)
+    init = suites.methods_of(cls).get("__init__")
     if init is None or len(cls.bases) > 1:
         return UNKNOWN
     values = [
@@ -105,7 +104,7 @@ def _kept(scope: Scope, cls: cst.ClassDef, attribute: str, classes: _Classes) ->
         if [nodes.dotted(target.target) for target in one.targets] == [f"self.{attribute}"]
     ]
     for line in suites.suite_of(init.body.body):
-        if is_super_init(line):
+        if suites.calls_base(line) is not None:
             values += _given_on(line, cls, attribute, classes)
     if len(values) != 1:
         return UNKNOWN
@@ -152,9 +151,7 @@ def _is_given(scope: Scope, cls: cst.ClassDef, init: cst.FunctionDef, name: str)
     place = own.index(name) if name in own else len(own)
     for unit in (scope.unit, *scope.unit.others.values()):
         module = unit.source.module
-        aside = {
-            call for line in every(module, cst.SimpleStatementLine) if is_super_init(line) for call in usage.calls(line)
-        }
+        aside = {suites.calls_base(line) for line in every(module, cst.SimpleStatementLine)}
         made = {cls.name.value: 0} | _partials(module, cls.name.value)
         for call in usage.calls(module):
             maker = (nodes.dotted(call.func) or "").rpartition(".")[2]
@@ -172,10 +169,10 @@ def _partials(module: cst.Module, cls: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for one in every(module, cst.Assign):
         call, name = one.value, nodes.dotted(one.targets[0].target)
-        if isinstance(call, cst.Call) and call.args and name is not None:
-            partial = (nodes.dotted(call.func) or "").rpartition(".")[2] == "partial"
-            if partial and nodes.dotted(call.args[0].value) == cls:
-                found[name] = sum(arg.keyword is None for arg in call.args) - 1
+        if not isinstance(call, cst.Call) or not call.args or not is_partial(call.func) or name is None:
+            continue
+        if nodes.dotted(call.args[0].value) == cls:
+            found[name] = sum(arg.keyword is None for arg in call.args) - 1
     return found
 
 

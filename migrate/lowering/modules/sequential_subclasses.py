@@ -12,7 +12,7 @@ from collections.abc import Callable
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.lowering.modules.holder_subclasses import started, used_as_a_whole
+from migrate.lowering.modules.holder_subclasses import CallingHeld, started, used_as_a_whole
 from migrate.lowering.modules.inheritance import is_super_init
 from migrate.syntax import names_written, nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -32,7 +32,7 @@ def as_module(node: cst.ClassDef, makes_module: Callable[[Expr], bool]) -> tuple
             given += len(body) - len(suites.suite_of(statement.body.body))
             statement = statement.with_changes(body=suites.block_of(statement.body, body))
         elif isinstance(statement, cst.FunctionDef):
-            statement = nodes.visited(statement, _Layers(name))
+            statement = nodes.visited(statement, CallingHeld(name))
             forward |= statement.name.value == "forward"
             if used_as_a_whole(statement):
                 raise Unsupported("MIG201", f"{told}, and its methods take it apart")
@@ -55,7 +55,7 @@ def as_module(node: cst.ClassDef, makes_module: Callable[[Expr], bool]) -> tuple
 def _given(statement: Statement, base: cst.BaseExpression, name: str) -> list[Statement]:
     """`super().__init__(a, b)` as `super().__init__()` and the layers under their name; other statements as they
     are."""
-    call = next((one for one in usage.calls(statement) if nodes.code(one.func).startswith("super(")), None)
+    call = suites.calls_base(statement)
     return started(statement, base, name) if call is not None and call.args else [statement]
 
 
@@ -101,7 +101,7 @@ def _one_after_another(node: cst.ClassDef, makes_module: Callable[[Expr], bool])
             place = next((n + 1 for n, each in enumerate(inside) if is_super_init(each)), 0)
             one = init.with_changes(body=suites.block_of(init.body, [*inside[:place], *kept, *inside[place:]]))
         elif isinstance(one, cst.FunctionDef):
-            one = nodes.visited(one, _Layers(name))
+            one = nodes.visited(one, CallingHeld(name))
             if used_as_a_whole(one):
                 return None
         made.append(one)
@@ -122,17 +122,3 @@ def _added(statement: Statement, makes_module: Callable[[Expr], bool]) -> Expr |
     if isinstance(literal, str) and literal.isidentifier():
         return nodes.expression(f"self.{literal}")
     return None if names_written.pattern(name) is None else nodes.call("getattr", nodes.name("self"), name)
-
-
-class _Layers(cst.CSTTransformer):
-    """`super().forward(x)` as a call of the layers."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.name = name
-
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
-        value = updated_node.value
-        if isinstance(value, cst.Call) and nodes.dotted(value.func) == "super" and updated_node.attr.value == "forward":
-            return nodes.expression(f"self.{self.name}")
-        return updated_node

@@ -36,7 +36,7 @@ def with_checkpoints_unasked(inputs: Sequence[Input]) -> list[Input]:
 def _edits(module: cst.Module, modules: Sequence[cst.Module]) -> Edits:
     edits, asking = Edits(), _Asking(imported_names(module))
     for cls in every(module, cst.ClassDef):
-        methods = {one.name.value: one for one in cls.body.body if isinstance(one, cst.FunctionDef)}
+        methods = suites.methods_of(cls)
         asked: list[Expr] = []
         for branch in every(cls.body, cst.If):
             kept, gone = asking.apart(branch.test, methods)

@@ -34,7 +34,11 @@ def _overwritten(cls: cst.ClassDef) -> Iterator[cst.FunctionDef]:
             continue
         read |= {name for decorator in line.decorators for name in usage.loads(decorator)}
         name = line.name.value
-        plain = name in last and all(nodes.dotted(one.decorator) in _OVERLOADS for one in last[name].decorators)
-        if plain and name not in read and all(nodes.dotted(one.decorator) in _OVERLOADS for one in line.decorators):
+        if name in last and name not in read and _only_declares(last[name]) and _only_declares(line):
             yield last[name]
         last[name] = line
+
+
+def _only_declares(method: cst.FunctionDef) -> bool:
+    """Whether a method has no decorators but those that declare its types."""
+    return all(nodes.dotted(one.decorator) in _OVERLOADS for one in method.decorators)
