@@ -47,7 +47,8 @@ def test_the_script_says_the_same(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     *our_names, our_total = capsys.readouterr().out.splitlines()
     assert our_names == names and len(names) == 9
     value = torch.as_tensor(float(total.partition("(")[2].partition(",")[0]))
-    torch.testing.assert_close(torch.as_tensor(float(our_total)), value)
+    rounded = 12 * 32 * 2**-24  # a sum of so many logits in float32, in an order that each framework chooses
+    torch.testing.assert_close(torch.as_tensor(float(our_total)), value, rtol=rounded, atol=0)
     assert ours["model"].config.length == theirs["model"].config.length == 6
     assert ours["params"]["positions"]["embedding"].shape == (6, 8)
 

@@ -18,7 +18,7 @@ from parity.compare import compare_script
 pytestmark = pytest.mark.usefixtures("runs_are_forked")
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-PERTURBED = {"continuous_actions": 1}  # its gradients differ by what torch's own do in another rounding
+PERTURBED = {"continuous_actions": 1, "modules_that_train": 1}  # they differ by what torch's own do in another rounding
 STEPS = {"checkpoints": 4, "members": 3, "beside_the_loss": 3, "updates_for_callers": 14}  # as many as there are
 
 

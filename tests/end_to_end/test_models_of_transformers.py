@@ -240,7 +240,7 @@ class Classifier(nn.Module):
         super().__init__()
         self.tiny = TinyModel.from_pretrained("tiny-base")
         self.head = nn.Linear(self.tiny.config.hidden_size, classes)
-        nn.init.constant_(self.head.weight, 0.1)
+        nn.init.eye_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
     def forward(self, ids, mask):

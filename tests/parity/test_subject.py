@@ -34,7 +34,7 @@ def test_a_model_and_its_rewrite_agree_in_float64() -> None:
 )
 def test_modules_of_many_kinds_agree(model: str, arguments: str, fed: str) -> None:
     golden = Path(__file__).parents[1] / "golden"
-    result = compare_model(f"{golden / model}", arguments=arguments, inputs=fed, perturbed_runs=1, float64=False)
+    result = compare_model(f"{golden / model}", arguments=arguments, inputs=fed, perturbed_runs=1)
     assert (result.errors, result.first_difference, result.exit_code) == ((), None, 0)
 
 
