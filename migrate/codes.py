@@ -378,6 +378,15 @@ CODES: dict[str, Code] = _codes(
         Severity.NOTE,
     ),
     Code(
+        "MIG520",
+        "a state dict is shown without its counters of batches",
+        "nothing to do: no number depends on them",
+        "torch's batch norms count the batches that they have seen, `num_batches_tracked`, and their state dicts have "
+        "these counters. Flax has no use of them, so that they are missing where the script prints the names of a "
+        "state dict, or how many there are.",
+        Severity.NOTE,
+    ),
+    Code(
         "MIG900",
         "internal error",
         "please report it with the file",

@@ -120,6 +120,11 @@ def _name(script: Script, cls: str) -> str:
     return made.output_name if made is not None and made.output_name else spelled(cls).partition(INLINE)[0]
 
 
+def counts_batches(torch: str) -> bool:
+    """Whether torch's name of something in a state dict is that of a counter, which Flax has no use of."""
+    return torch.rpartition(".")[2] == "num_batches_tracked"
+
+
 def model_weights(script: Script, cls: str) -> ModelWeights:
     """All that is known of the weights of a model of the class."""
     collected = _Collected(script)

@@ -30,7 +30,8 @@ class Frozen(ByRound):
     found_perhaps: dict[Place, Leaves] = field(default_factory=dict)
     # in a branch that makes an optimizer after what it freezes: the branch, and what requires none there
     inside: dict[Place, tuple[int, Leaves]] = field(default_factory=dict, metadata=IN_ONE_ROUND)
-    together: dict[Place, set[Leaves]] = field(default_factory=dict)  # what statements freeze, or free, at once
+    together: dict[Place, set[Leaves]] = field(default_factory=dict)  # see `at_once`
+    found_together: dict[Place, set[Leaves]] = field(default_factory=dict)
     switching: set[Place] = field(default_factory=set)
     # the first such statement of these, by identity, and whether it runs once, where they are made
     begun: dict[Place, tuple[int, bool]] = field(default_factory=dict)
@@ -69,13 +70,17 @@ class Frozen(ByRound):
         """What requires none by now."""
         return self.found_phases.get(model, (frozenset[str](),))[-1]
 
+    def at_once(self, model: Place) -> set[Leaves]:
+        """What statements freeze, or free, at once."""
+        return self.together.get(model) or self.found_together.get(model, set())
+
     def ever(self, model: Place) -> Leaves:
         """What is frozen, or freed, at some time."""
-        return frozenset[str]().union(*self.together.get(model, ()))
+        return frozenset[str]().union(*self.at_once(model))
 
     def parts(self, model: Place) -> dict[str, Leaves]:
         """The parts of a model that are frozen together, whenever any weight of theirs is, by name."""
-        sets = self.together.get(model, set())
+        sets = self.at_once(model)
         by_membership: dict[Leaves, set[str]] = {}
         for leaf in sorted(self.ever(model)):
             which = frozenset(str(number) for number, one in enumerate(sorted(sets, key=sorted)) if leaf in one)

@@ -127,6 +127,8 @@ class WeightTree(Kind):
 
 
 WEIGHT_NAME = Plain("name of a weight")  # as Flax has it: scripts may show it, and no test of theirs knows it
+# what may be done with one to show it
+SHOWN = ("replace", "removeprefix", "removesuffix", "strip", "lower", "upper", "title", "ljust", "rjust", "center")
 
 
 @dataclass(frozen=True)

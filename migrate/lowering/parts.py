@@ -348,6 +348,14 @@ class Parts:
         """Whether a loop over modules of a model only cuts constants, which cut themselves."""
         raise NotImplementedError
 
+    def told_of_loading(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
+        """An assignment of what loading a state dict tells; None for others."""
+        raise NotImplementedError
+
+    def under_torch_names(self, node: cst.For) -> list[Statement] | None:
+        """A loop over named parameters that asks of their names; None for others."""
+        raise NotImplementedError
+
     def named_state(self, line: cst.SimpleStatementLine, target: Expr, value: Expr) -> list[Statement] | None:
         """An assignment of a state dict that the script looks into; None for others."""
         raise NotImplementedError

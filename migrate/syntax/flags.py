@@ -24,6 +24,23 @@ def flag_of(test: Expr) -> tuple[str, bool]:
     return nodes.code(plain).replace("'", '"'), positive
 
 
+def negation(test: Expr) -> Expr:
+    """The opposite of a test, as it would be written: `"head" in name` of `"head" not in name`."""
+    plain, positive = unnegated(test)
+    if not positive:
+        return plain
+    if isinstance(plain, cst.BooleanOperation):
+        operator = cst.Or() if isinstance(plain.operator, cst.And) else cst.And()
+        left, right = (nodes.parenthesized(negation(side)) for side in (plain.left, plain.right))
+        return plain.with_changes(left=left, operator=operator, right=right)
+    if isinstance(plain, cst.Comparison) and len(plain.comparisons) == 1:
+        (compared,) = plain.comparisons
+        for negative, operator in _OPPOSITES.items():
+            if isinstance(compared.operator, type(operator)):
+                return plain.with_changes(comparisons=[compared.with_changes(operator=negative())])
+    return cst.UnaryOperation(cst.Not(), nodes.parenthesized(test))
+
+
 def unnegated(test: Expr) -> tuple[Expr, bool]:
     """A test without its negation, and whether it has none: `not train`, `name != "lstm"`, `name not in names`."""
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):

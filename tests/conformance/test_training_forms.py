@@ -850,7 +850,7 @@ def test_ten_steps(name: str, float64: None, capsys: pytest.CaptureFixture[str])
         (
             SGD
             + LOOP
-            + "for name, p in model.named_parameters():\n    if 'bias' in name:\n        print(name, p.norm())\n",
+            + "for name, p in model.named_parameters():\n    if 'bias' in name:\n        print(name, p.grad.norm())\n",
             "a test of the name of a weight",
         ),
         (

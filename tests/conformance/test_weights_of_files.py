@@ -156,3 +156,51 @@ def test_a_buffer_that_is_never_made_is_in_no_file(tmp_path: Path, monkeypatch: 
     source = made.replace("SAVED", '{"model": before.state_dict(), "epoch": 3}').replace("READ", RESUMED)
     theirs, ours = rewritten.both(source)
     assert ours["taken"] == pytest.approx(theirs["kept"], rel=1e-5)  # float32
+
+
+NORMED = HEAD.replace("nn.Tanh())", "nn.BatchNorm1d(3))").replace("kept = ", "before(2 * x)\nkept = ")
+for name, made in {"kept": "before", "own": "model", "taken": "model"}.items():
+    NORMED = NORMED.replace(f"{name} = {made}(x)", f"{name} = {made}.eval()(x)")
+TOLD = {
+    "those of a size, shown": """weights = torch.load("before.pt")
+weights = {k: v for k, v in weights.items() if model.state_dict()[k].numel() == v.numel() and "head" not in k}
+told = model.load_state_dict(weights, strict=False)
+""",
+    "none of the statistics": """weights = torch.load("before.pt")
+for k in list(weights.keys()):
+    if k.startswith("body.1"):
+        del weights[k]
+missing, unexpected = model.load_state_dict(weights, strict=False)
+assert len(missing) > 0 and not unexpected
+told = missing, unexpected
+""",
+    "others beside": """weights = {k: v for k, v in torch.load("before.pt").items() if k in model.state_dict()}
+weights["more.weight"] = weights["head.weight"]
+told = model.load_state_dict(weights, strict=False)
+""",
+    "all": 'told = model.load_state_dict(torch.load("before.pt"))\n',
+}
+
+
+@pytest.mark.parametrize("how", TOLD)
+def test_what_loading_tells(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a model with batch statistics, whose counters are no weights here, and are told as torch tells them."""
+    monkeypatch.chdir(tmp_path)
+    theirs, ours = rewritten.both(NORMED.replace("SAVED", ALONE).replace("READ", TOLD[how] + "shown = str(told)\n"))
+    assert ours["shown"] == theirs["shown"]
+    for name in ("kept", "own", "taken"):
+        np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-5)  # float32
+    assert theirs["taken"] != theirs["own"]
+
+
+def test_what_loading_prints_comes_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    read = """weights = torch.load("before.pt")
+weights = {k: v for k, v in weights.items() if k in model.state_dict() and v.shape == model.state_dict()[k].shape}
+# shown as torch shows it
+print(model.load_state_dict(weights, strict=False))
+"""
+    made = rewritten.conversion(NORMED.replace("SAVED", ALONE).replace("READ", read))
+    assert not made.report.diagnostics
+    assert made.text.count("own_weights = state_dict(") == made.text.count("# shown as torch shows it") == 1
+    assert made.text.index("# shown as torch shows it") < made.text.index("= with_weights_it_has(")

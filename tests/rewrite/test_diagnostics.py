@@ -145,6 +145,11 @@ SOURCES["MIG519"] = (
     + "net = Net()\nnet.last = torch.zeros(2)\nprint(net(torch.ones(3)))\n",
     "class Net(nn.Module):",
 )
+SOURCES["MIG520"] = (
+    HEAD.replace("        self.fc = ", "        self.norm = nn.BatchNorm1d(3)\n        self.fc = ")
+    + "net = Net()\nnet(torch.ones(2, 3))\nfor name, value in net.state_dict().items():\n    print(name)\n",
+    "for name, value in net.state_dict().items():",
+)
 SOURCES["MIG508"] = (
     HEAD
     + "class Sampled(nn.Module):\n    def __init__(self, width, rows=0):\n        super().__init__()\n"

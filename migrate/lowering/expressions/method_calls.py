@@ -46,7 +46,7 @@ from migrate.known.kinds import (
 )
 from migrate.known.qualified import is_chosen, options
 from migrate.known.states import MODE_IS_A_FIELD, MODES
-from migrate.known.weight_kinds import CHECKPOINT, WEIGHT_NAME, AnyWeight, Weight, WeightTree
+from migrate.known.weight_kinds import CHECKPOINT, SHOWN, WEIGHT_NAME, AnyWeight, Weight, WeightTree
 from migrate.lowering.expressions.arguments import on_host, placed
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import (
@@ -124,18 +124,6 @@ _MODULE_METHODS = frozenset(
 )
 
 _LISTINGS = ("modules", "named_modules", "children", "named_children")
-_TO_BE_SHOWN = (
-    "replace",
-    "removeprefix",
-    "removesuffix",
-    "strip",
-    "lower",
-    "upper",
-    "title",
-    "ljust",
-    "rjust",
-    "center",
-)
 
 
 class MethodCalls(ValueCalls):
@@ -196,7 +184,7 @@ class MethodCalls(ValueCalls):
             return self.weight_method(node, func, base)
         if isinstance(kind, WeightTree):
             return method_of_tree(node, base, method)
-        if kind == WEIGHT_NAME and method in _TO_BE_SHOWN:
+        if kind == WEIGHT_NAME and method in SHOWN:
             made_func = func.with_changes(value=nodes.parenthesized(layouts.first(base)))
             return Value(node.with_changes(func=made_func, args=self.plain_args(node.args)), kind)
         if kind == WEIGHT_NAME:

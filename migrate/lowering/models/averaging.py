@@ -17,7 +17,7 @@ from migrate.rules.rule import Value, signature
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
-from migrate.weights import weights_of
+from migrate.weights import counts_batches, weights_of
 
 _AVERAGED = "model, device=None, avg_fn=None, multi_avg_fn=None, use_buffers=False"
 _PACKAGE = "torch.optim.swa_utils."
@@ -41,7 +41,7 @@ class Averaging(Arguments, StateAccess):
         if not isinstance(kind, Model) or kind.place is None:
             raise Unsupported("MIG302", f"{call.api} of {nodes.code(call.node('model'))}, which is no known model")
         buffers = nodes.is_literal(call.node("use_buffers"), True)
-        if buffers and any(leaf.torch.endswith(".num_batches_tracked") for leaf in weights_of(self.script, kind.cls)):
+        if buffers and any(counts_batches(leaf.torch) for leaf in weights_of(self.script, kind.cls)):
             raise Unsupported("MIG302", f"{call.api} of {kind.place.name}, whose numbers of batches would be averaged")
         weighs = self.weighing(weighed[0].value if weighed else None)
         self.script.averaging[self.pending_place] = Averaged(weighs, buffers)

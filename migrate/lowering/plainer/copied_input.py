@@ -133,6 +133,8 @@ class _Editing(Placing):
         if not any(original_node in group for group in groups):
             return made
         ahead, instead, behind = (group.get(original_node, []) for group in groups)
+        if ahead and made.leading_lines and [*ahead[0].leading_lines] == [*original_node.leading_lines]:
+            made = made.with_changes(leading_lines=[])  # its comments went with what is ahead of it
         stands = instead if original_node in self.edits.instead else [made]
         whole = [made if one is original_node else one for one in [*ahead, *stands, *behind]]
         for one in whole:

@@ -38,6 +38,7 @@ from migrate.lowering.plainer.copies_of_torch import with_functions_of_torch
 from migrate.lowering.plainer.eval_where_made import with_eval_where_made
 from migrate.lowering.plainer.factory_arguments import with_plain_factories
 from migrate.lowering.plainer.forwarding_lambdas import with_lambdas_named
+from migrate.lowering.plainer.freezing_apart import with_freezing_apart
 from migrate.lowering.plainer.frozen_before_kept import with_freezing_of_what_is_kept
 from migrate.lowering.plainer.frozen_in_place import with_freezing_in_place
 from migrate.lowering.plainer.frozen_where_made import with_freezing_where_made
@@ -84,6 +85,7 @@ from migrate.lowering.plainer.settings_nobody_gives import with_constants_of_cla
 from migrate.lowering.plainer.sizes_of_weights import with_sizes_of_weights
 from migrate.lowering.plainer.stars_of_modules import with_no_stars
 from migrate.lowering.plainer.state_handed_on import told_of_state, with_state_handed_on
+from migrate.lowering.plainer.states_named_first import with_states_named
 from migrate.lowering.plainer.steps_that_tell import with_told_returned
 from migrate.lowering.plainer.sums_kept import with_sums_as_lists
 from migrate.lowering.plainer.told_by_callers import with_told_by_callers
@@ -164,6 +166,8 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_parts_of_transformers,
     with_last_definitions,
     with_checkpoints_unasked,
+    with_states_named,
+    with_freezing_apart,
     with_functions_of_torch,
     with_layers_written_out,
     with_layers_in_stacks,

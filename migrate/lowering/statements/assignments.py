@@ -121,6 +121,9 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             loaded = self.loaded_model(targets[0], small.value) if named else None
             if loaded is not None:
                 return loaded
+            told = self.told_of_loading(line, small)
+            if told is not None:
+                return told
             by_name = self.named_state(line, targets[0], small.value)
             if by_name is not None:
                 return by_name
@@ -192,9 +195,9 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
     ) -> list[Statement]:
         """`params = list(model.parameters())`: parameters under a name of their own."""
         models = None if chosen.named else self.whole_models(chosen)
-        if models is not None and len(models) == 1:
+        if models is not None and len(models) == 1 and not chosen.unless_frozen:
             return self.assign(line, small, [target], self.expr(small.value))
-        self.bind(target, chosen if models is None else Parameters(models))
+        self.bind(target, chosen if models is None or chosen.unless_frozen else Parameters(models))
         return self.named_list(line, small, target, chosen)
 
     def received_with_state(

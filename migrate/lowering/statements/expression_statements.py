@@ -34,6 +34,7 @@ from migrate.lowering.updates.leaves import Leaves
 from migrate.lowering.updates.region_statements import CLIPPING
 from migrate.lowering.updates.traced_effects import refuse_told
 from migrate.lowering.weights.checkpoints import Checkpoints
+from migrate.lowering.weights.names_in_torch import NamesInTorch
 from migrate.lowering.weights.started_parts import started_part
 from migrate.machine import DEFAULT_TYPES, NO_OPS
 from migrate.rules.rule import Value
@@ -42,7 +43,7 @@ from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
 
-class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, Leaves, OptimizerStatements):
+class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, NamesInTorch, Leaves, OptimizerStatements):
     """Statements that are calls."""
 
     def small_Expr(self, line: cst.SimpleStatementLine, small: cst.Expr) -> list[Statement]:

@@ -154,6 +154,9 @@ class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLo
             return initialized
         settled = self.settle([node])
         chosen = self.over_chosen(node)
+        by_name = self.under_torch_names(node) if chosen is None and self.context in HOST_CONTEXTS else None
+        if by_name is not None:
+            return [*settled, *by_name]
         node, some = chosen if chosen is not None else (node, None)
         scan = self.scan_of(node) if some is None else None
         with self.unit.discarding() if scan is not None else contextlib.nullcontext():

@@ -6,7 +6,7 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.kept import kept
-from migrate.known.kinds import UNKNOWN, Host, Items, Kind, Model, Place, Tensor
+from migrate.known.kinds import UNKNOWN, Host, Items, Kind, Model, Place, Plain, Tensor
 from migrate.known.states import BATCH_STATS, PARAMS, State
 from migrate.known.weight_kinds import CHECKPOINT, StateDict, Weight
 from migrate.lowering.expressions.copied_snippets import with_snippets
@@ -15,7 +15,7 @@ from migrate.lowering.weights.checkpoint_files import SNIPPETS, restored, restor
 from migrate.lowering.weights.saved_entries import note_saved_alone
 from migrate.lowering.weights.state_dicts import StateDicts
 from migrate.rules.rule import Value
-from migrate.syntax import nodes
+from migrate.syntax import nodes, suites
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 from migrate.weights import weights_of
@@ -180,6 +180,31 @@ class Checkpoints(StateDicts):
             read = restored_into(self.script, what, self.read_from(source.args[0].value))
             return self.taken(kind, with_snippets(self, read, SNIPPETS))
         return self.taken(kind, nodes.call("serialization.from_state_dict", what, value.node))
+
+    def told_of_loading(self, line: cst.SimpleStatementLine, small: cst.Assign) -> list[Statement] | None:
+        """`missing, unexpected = model.load_state_dict(weights, strict=False)`; None for other assignments."""
+        call = small.value
+        if not isinstance(call, cst.Call) or not call.args or len(small.targets) != 1:
+            return None
+        func = call.func
+        if not isinstance(func, cst.Attribute) or func.attr.value != "load_state_dict":
+            return None
+        kind, source = self.kind_of(func.value), call.args[0].value
+        if not isinstance(kind, Model) or kind.place is None:
+            return None
+        held = self.expr(source) if isinstance(source, cst.Name) else Value(source, UNKNOWN)
+        loaded = self.load_model(call, kind)
+        loose = len(call.args) > 1 and not nodes.is_literal(call.args[1].value, True)
+        if loose and isinstance(held.kind, Items) and held.kind.type == DICT:
+            self.unit.use_snippet("incompatible_keys")
+            made = nodes.call("incompatible_keys", self.saved(kind), held.node, *self.where_weights_are(kind))
+        else:  # what has been taken is the same structure
+            self.unit.use_snippet("IncompatibleKeys")
+            made = nodes.expression("IncompatibleKeys([], [])")
+        names = Items(None, Plain("str"), "list")
+        self.bind(small.targets[0].target, Items((names, names), type="tuple"))
+        self.define_target(small.targets[0].target, None)
+        return [*suites.with_comments(loaded, line), cst.SimpleStatementLine([small.with_changes(value=made)])]
 
     def loaded_by_maker(self, node: cst.Call, kind: Model, perhaps: bool) -> list[Statement]:
         """A function that makes a model for its callers and reads weights for it: it returns them, too. `perhaps`: it

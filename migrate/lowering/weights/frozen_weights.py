@@ -63,7 +63,7 @@ class FrozenWeights(Selections, Binding):
         """Notes what is frozen from here on; of a model of which the output keeps it, the statement that says so.
         `when`: whether that is once, and whether a branch makes the optimizer of the model anew behind it."""
         root, known, (once, anew) = self.root(place), self.script.frozen, when
-        known.together.setdefault(root, set()).add(leaves)
+        known.found_together.setdefault(root, set()).add(leaves)
         here = place.scope in (self.scope, self.scope.rpartition(".")[0])  # not where an object has taken it over
         known.found_begun.setdefault(root, (id(node), once and here and root not in self.captured))
         in_turn = (self.facts is None or root.scope == self.scope) and not self.loops
@@ -182,7 +182,7 @@ def frozen_as_received(scope: StateAccess, place: Place, made_as: Place) -> list
     if not known.any_of(made_as) and place not in known.switching:
         return []
     known.found_phases[place] = (leaves,)
-    known.together.setdefault(place, set()).update(known.together.get(made_as, ()))
+    known.found_together.setdefault(place, set()).update(known.at_once(made_as))
     if made_as in scope.script.given_up and {place, made_as} & known.switching:
         known.switching |= {place, made_as}
         return []
@@ -194,5 +194,7 @@ def frozen_as_received(scope: StateAccess, place: Place, made_as: Place) -> list
     return [nodes.statement("{f} = {v}", f=scope.write(State(FROZEN, place)), v=value)]
 
 
-def _set_of(names: Sequence[str]) -> cst.Set:
+def _set_of(names: Sequence[str]) -> Expr:
+    if not names:  # the parts are not known before the next round
+        return nodes.expression("set()")
     return cst.Set([cst.Element(cst.SimpleString(f'"{name}"')) for name in names])

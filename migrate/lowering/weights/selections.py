@@ -264,6 +264,13 @@ class Selections(FrozenSoFar):
             sides = (value(node.left), value(node.right))
             if operate is not None and all(isinstance(side, str | tuple | set) for side in sides):
                 return operate(*sides)
+        if isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Index) and len(node.slice) == 1:
+            owner, index = value(node.value), value(node.slice[0].slice.value)
+            words = (
+                owner if isinstance(owner, list) else []
+            )  # of a name that is split; of a shape the rank alone is told
+            if isinstance(index, int) and -len(words) <= index < len(words):
+                return words[index]
         if isinstance(node, cst.Attribute):
             owner = value(node.value)
             if isinstance(owner, Leaf) and node.attr.value == "requires_grad":

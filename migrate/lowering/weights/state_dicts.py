@@ -28,11 +28,11 @@ from migrate.lowering.weights.state_loops import only_averaged
 from migrate.lowering.weights.weight_dicts import model_of_state
 from migrate.manifest import ModelWeights
 from migrate.rules.rule import Value
-from migrate.syntax import nodes
+from migrate.syntax import nodes, usage
 from migrate.syntax.chains import MOVED
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every, walk
-from migrate.weights import buffer_paths, model_weights
+from migrate.weights import buffer_paths, counts_batches, model_weights
 
 _CHANGES = ("update", "pop", "popitem", "clear", "setdefault")
 # what entries of checkpoints are called that hold the weights of a model
@@ -68,7 +68,7 @@ class StateDicts(ModelMethods, Binding):
         beside = all(isinstance(key, str) and "." not in key and key not in weights for key in looks.added)
         if not looks.found and beside:
             return None
-        made = self.by_names(model)
+        made = self.by_names(model, value, shown=_shows(target.value, self.blocks[0].statements))
         self.bind(target, made.kind)
         self.define_target(target, None)
         return [line.with_changes(body=[cst.Assign([nodes.target(target)], made.node)])]
@@ -80,14 +80,18 @@ class StateDicts(ModelMethods, Binding):
             return None
         read = self.expr(value).node
         named = Value(read, Items(None, Weight(axes=True), DICT))
-        made = named if "torch" in self.script.saved_under else self.by_names(self.only_model(value), read)
+        made = named if "torch" in self.script.saved_under else self.by_names(self.only_model(value), value, read)
         self.bind(target, made.kind)
         self.define_target(target, None)
         return [line.with_changes(body=[cst.Assign([nodes.target(target)], made.node)])]
 
-    def by_names(self, model: Model, read: Expr | None = None) -> Value:
-        """A model's weights, or such weights as a file has (`read`), as a dict of torch's names."""
+    def by_names(self, model: Model, node: cst.CSTNode, read: Expr | None = None, shown: bool = False) -> Value:
+        """A model's weights, or such weights as a file has (`read`), as a dict of torch's names. `shown`: to a reader,
+        who is told of what torch has beside."""
         assert model.place is not None
+        counters = [one.torch for one in model_weights(self.script, model.cls).unused if counts_batches(one.torch)]
+        if shown and counters:
+            self.unit.report(Unsupported("MIG520", counters[0]), node)
         self.unit.use_snippet("state_dict")
         weights = self.saved(model) if read is None else read
         made = nodes.call("state_dict", weights, *self.where_weights_are(model))
@@ -134,7 +138,7 @@ class StateDicts(ModelMethods, Binding):
         model = model_of_state(self, func.value) if isinstance(base.kind, StateDict) else None
         if model is None or func.attr.value not in _LOOKS:
             return node, base
-        named = self.by_names(model)
+        named = self.by_names(model, node, shown=_shows("state_dict", self.blocks[0].statements))
         return node.with_changes(func=func.with_changes(value=named.node)), named
 
     def foreign_state(self, node: cst.Call, func: cst.Attribute) -> Value | None:
@@ -208,10 +212,11 @@ class StateDicts(ModelMethods, Binding):
         stats = self.stats_of(model)
         weights = model_weights(self.script, model.cls)
         rows = _rows(weights, stats)
-        constants = [unused.torch for unused in weights.unused if unused.reason not in (NEVER_MADE, UNSAVED)]
+        beside = [unused.torch for unused in weights.unused if unused.reason not in (NEVER_MADE, UNSAVED)]
+        constants = [name for name in beside if not counts_batches(name)]
         if constants and (stats or not self.constants_are_found(model.cls, weights)):
             raise Unsupported("MIG306", f"{constants[0]} is in a state dict of {weights.name}, and no weight in Flax")
-        table = self.table_of_weights(model.cls, rows | dict.fromkeys(constants), weights)
+        table = self.table_of_weights(model.cls, rows | dict.fromkeys(beside), weights)
         if not constants or model.place is None:
             return [table]
         return [table, nodes.expression(self.named_here(model.place))]
@@ -223,14 +228,14 @@ class StateDicts(ModelMethods, Binding):
             raise Unsupported("MIG306", f"{nodes.code(call)}: a part of the weights, or weights of another type")
         weights = model_weights(self.script, model.cls)
         constants = self.constants_of(model, weights)
-        counters = dict.fromkeys(unused.torch for unused in weights.unused if unused.reason != UNSAVED)
+        beside = dict.fromkeys(unused.torch for unused in weights.unused if unused.reason != UNSAVED)
         surely = tuple(tie for tie in weights.ties if not tie.optional)
         if len(surely) < len(weights.ties) and model.place is not None and not (constants or self.stats_of(model)):
-            rows = _rows(weights, stats=False) | counters
+            rows = _rows(weights, stats=False) | beside
             table = self.table_of_weights(model.cls, rows, replace(weights, ties=surely))
             self.unit.use_snippet("with_weights_it_has")  # what is tied has no leaf of its own
             return nodes.call("with_weights_it_has", self.read(State(PARAMS, model.place)), source, table)
-        table = self.table_of_weights(model.cls, _rows(weights, self.stats_of(model)) | counters, weights)
+        table = self.table_of_weights(model.cls, _rows(weights, self.stats_of(model)) | beside, weights)
         if constants and model.place is not None:
             self.unit.use_snippet("from_state_dict_of")
             places = nodes.dict_of([(name, cst.SimpleString(f'"{path}"')) for name, path in constants.items()])
@@ -275,8 +280,9 @@ class StateDicts(ModelMethods, Binding):
         classes = [self.script.classes[one] for one in self.script.with_submodules(cls)]
         renamed = any(facts.renamed.keys() & {*facts.buffers, *facts.children} for facts in classes)
         made = {CONSTANT, NEVER_MADE, UNSAVED}
-        numbered = any(part.isdigit() for unused in weights.unused for part in unused.torch.split("."))
-        return not renamed and not numbered and all(unused.reason in made for unused in weights.unused)
+        unused = [each for each in weights.unused if not counts_batches(each.torch)]
+        numbered = any(part.isdigit() for each in unused for part in each.torch.split("."))
+        return not renamed and not numbered and all(each.reason in made for each in unused)
 
 
 _Row = tuple[str, tuple[int, ...] | None]  # the path of a weight here, the order of its axes
@@ -360,6 +366,15 @@ def _looks(name: str, statements: Sequence[Statement]) -> _Looks:
     visitor = _Looks(name)
     walk(cst.Module(list(statements)), visitor)
     return visitor
+
+
+def _shows(name: str, statements: Sequence[Statement]) -> bool:
+    """Whether a loop over a dict under a name prints something, or its length is asked for."""
+    whole = cst.Module(list(statements))
+    loops = [one for one in every(whole, cst.For) if name in [*usage.loads(one.iter), *usage.attributes(one.iter)]]
+    printed = any(nodes.dotted(call.func) == "print" for one in loops for call in usage.calls(one.body))
+    asked = [call.args[0].value for call in usage.calls(whole) if nodes.dotted(call.func) == "len" and call.args]
+    return printed or any(name in [*usage.loads(one), *usage.attributes(one)] for one in asked)
 
 
 def _word_of(node: cst.Subscript) -> str:

@@ -25,7 +25,7 @@ from migrate.syntax import nodes, suites, usage
 from migrate.syntax.chains import MOVED
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
-from migrate.weights import model_weights, same_weights
+from migrate.weights import counts_batches, model_weights, same_weights
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class StateLoops(GradientLists):
             raise Unsupported("MIG306", "the state dict of a model of one of several classes")
         weights = model_weights(self.script, model.cls)
         constants = [unused.torch for unused in weights.unused if unused.reason == CONSTANT]
-        counted = [leaf.torch for leaf in weights.leaves if leaf.torch.endswith("num_batches_tracked")]
+        counted = [leaf.torch for leaf in weights.leaves if counts_batches(leaf.torch)]
         twice = [tie.torch for tie in weights.ties]
         for names, why in ((constants, "and no weight in Flax"), (counted, "and a number"), (twice, "a second time")):
             if names:
