@@ -20,6 +20,7 @@ from migrate.lowering.models.needed_inputs import needed_by
 from migrate.lowering.modules import constructors
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
 
 _CONVOLUTIONS = {f"torch.nn.Conv{rank}d": rank for rank in (1, 2, 3)}
 _DENSE = ("torch.nn.Linear", "torch.nn.LayerNorm", "torch.nn.RMSNorm", "torch.nn.PReLU")
@@ -35,6 +36,8 @@ _OF_ANY_SIZE = (
     "torch.nn.PReLU",
 )
 _POOLING = tuple(f"torch.nn.Adaptive{kind}Pool{rank}d" for kind in ("Avg", "Max") for rank in (1, 2, 3))
+_POOLING_FUNCTIONS = ("torch.nn.functional.adaptive_avg_pool", "torch.nn.functional.adaptive_max_pool")
+_OF_IMAGES = ({2, 3}, {-2, -1})  # the axes of their rows and columns
 _JOINING = ("torch.cat", "torch.concat", "torch.concatenate", "torch.hstack")
 _SIZE = 64  # along each axis: a power of two that five halvings leave something of
 
@@ -225,8 +228,20 @@ class ExampleShapes(Binding):
 
     def _takes_any_size(self, cls: str, pooled: bool) -> bool:
         pools = any(layer.torch in _POOLING for layer in self.script.layers_inside(cls))
+        pools = pools or any(map(self._pools_by_function, self.script.with_submodules(cls)))
         after = ("torch.nn.Linear",) if pooled and pools else ()
         return self._weights_are_of(cls, (*_OF_ANY_SIZE, *after))
+
+    def _pools_by_function(self, cls: str) -> bool:
+        """Whether a method of a class pools to a fixed size: `F.adaptive_avg_pool2d(x, 1)`, `x.mean([2, 3])`."""
+        node, reader = self.script.classes[cls].node, self.in_file_of(cls)
+        for call in usage.calls(node.body) if node is not None else ():
+            averages = isinstance(call.func, cst.Attribute) and call.func.attr.value == "mean" and call.args
+            axes = call.args[0].value if averages else None
+            found = {*map(nodes.literal, nodes.elements(axes))} if isinstance(axes, cst.List | cst.Tuple) else set()
+            if found in _OF_IMAGES or (reader.torch_name(call.func) or "").startswith(_POOLING_FUNCTIONS):
+                return True
+        return False
 
     def _weights_are_of(self, cls: str, known: Sequence[str]) -> bool:
         """Whether a model has no weights but those of such layers, and vectors of its own, which go with any batch of
@@ -267,8 +282,10 @@ class ExampleShapes(Binding):
                     if self.script.classes[cls].method(own) is not None and own != method.name.value:
                         return self._taken_by_method(cls, bound, own)
                     init = self.script.classes[cls].method("__init__")
-                    made = init and constructors.given_once(init, path)
-                    return None if made is None else self._taken_by(cls, made, bound)
+                    made = constructors.given_once(init, path) if init is not None else None
+                    if init is None or made is None:
+                        return None
+                    return self._taken_by(cls, made, {**bound, **_variables_before(init, made, bound)})
             if name in usage.stores(statement):
                 return None
         return None
@@ -282,13 +299,38 @@ class ExampleShapes(Binding):
         if isinstance(kind, ModuleClass):
             return self._taken_by_method(kind.cls, self._given_to_constructor(kind.cls, made.args, bound))
         if name == "torch.nn.Sequential":
-            return self._taken_by(cls, made.args[0].value, bound)
+            return self._taken_by(cls, _first_of(made.args[0].value), bound)
         if name not in _FIRST:
             return None
         rank, argument = _FIRST[name]
         given = dict(zip(argument_names(made.args, [argument]), made.args, strict=True))
         size = nodes.substituted(given[argument].value, bound) if argument in given else None
-        return None if size is None or "self" in usage.loads(size) else (rank, size)
+        unknown = size is None or "self" in usage.loads(size) or any(True for _ in every(size, cst.Ellipsis))
+        return None if size is None or unknown else (rank, size)
+
+
+def _first_of(entries: Expr) -> Expr:
+    """The first module of what a sequence is made of: itself, or that of `OrderedDict([("conv", module), ...])`."""
+    if isinstance(entries, cst.Call) and (nodes.dotted(entries.func) or "").rpartition(".")[2] == "OrderedDict":
+        pairs = entries.args[0].value if entries.args else entries
+        first = pairs.elements[0].value if isinstance(pairs, cst.List | cst.Tuple) and pairs.elements else pairs
+        return first.elements[1].value if isinstance(first, cst.Tuple) and len(first.elements) == 2 else entries
+    return entries
+
+
+def _variables_before(init: cst.FunctionDef, made: Expr, bound: _Bound) -> dict[str, Expr]:
+    """What the variables of a constructor are where it makes a part, of those that were assigned by then."""
+    found: dict[str, Expr] = {}
+    for statement in suites.suite_of(init.body.body):
+        if any(one is made for one in every(statement, type(made))):
+            return found
+        name, value = suites.name_and_value(statement)
+        stored = set(usage.stores(statement))
+        if name and value is not None:
+            found[name] = nodes.substituted(value, {**bound, **found})
+        elif stored:  # told by a loop or a branch
+            found |= dict.fromkeys(stored, cst.Ellipsis())
+    return {}
 
 
 def _terms(size: Expr) -> list[Expr]:

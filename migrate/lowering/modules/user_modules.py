@@ -244,13 +244,31 @@ def _takes_apart(facts: ClassFacts, name: str) -> bool:
 
 
 def _frozen(kind: Kind) -> Kind:
-    return Items(kind.items, kind.element, "tuple") if isinstance(kind, Items) else kind
+    """The kind of a list once it is a tuple, and of the lists in it."""
+    if type(kind) is not Items:
+        return kind
+    items = None if kind.items is None else tuple(map(_frozen, kind.items))
+    return Items(items, _frozen(kind.element), "tuple" if kind.type == "list" else kind.type)
 
 
 def _hashable(value: Value) -> Expr:
-    node = layouts.first(value)
-    if isinstance(node, cst.List):
-        return nodes.tuple_of([element.value for element in node.elements])
-    if isinstance(value.kind, Items) and value.kind.type == "list":
-        return nodes.call("tuple", node)
-    return node
+    return _as_tuples(layouts.first(value), value.kind)
+
+
+def _as_tuples(node: Expr, kind: Kind) -> Expr:
+    """Lists, and lists of lists, as tuples."""
+    if isinstance(node, cst.List | cst.Tuple):
+        parts = nodes.elements(node)
+        kinds = kind.items if isinstance(kind, Items) and kind.items is not None else ()
+        inner = kinds if len(kinds) == len(parts) else [_joined(kind)] * len(parts)
+        plain = isinstance(node, cst.Tuple) and not any(isinstance(part, cst.List) for part in parts)
+        made = [_as_tuples(part, of_part) for part, of_part in zip(parts, inner, strict=True)]
+        return node if plain else nodes.tuple_of(made)
+    if not isinstance(kind, Items) or kind.type != "list":
+        return node
+    lists = isinstance(_joined(kind), Items) and _joined(kind) != _frozen(_joined(kind))
+    return nodes.call("tuple", nodes.call("map", nodes.name("tuple"), node) if lists else node)
+
+
+def _joined(kind: Kind) -> Kind:
+    return kind.joined() if isinstance(kind, Items) else UNKNOWN
