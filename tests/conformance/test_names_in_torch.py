@@ -102,3 +102,11 @@ def test_told_as_the_script_runs() -> None:
     theirs, ours = rewritten.both(HEAD.replace("LOOP", loop + f"kept = {SOME}\n").replace("TRAINED", NAMED))
     assert ours["shown"] == theirs["shown"] and len(ours["shown"]) == 4
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)  # float32
+
+
+@pytest.mark.parametrize("change", ["p += 1.0", "p.mul_(2.0)", "nn.init.ones_(p)", "p[0] = 1.0"])
+def test_parameters_that_change_are_no_arrays(change: str) -> None:
+    body = f"    show(name.split('.')[0])\n    {change}\n".replace("    ", "        ")
+    loop = f"with torch.no_grad():\n    for name, p in model.named_parameters():\n{body}"
+    made = rewritten.conversion(HEAD.replace("LOOP", loop).replace("TRAINED", ALL))
+    assert made.report.exit_code == 1

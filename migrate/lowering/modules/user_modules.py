@@ -264,7 +264,7 @@ def _as_tuples(node: Expr, kind: Kind) -> Expr:
         plain = isinstance(node, cst.Tuple) and not any(isinstance(part, cst.List) for part in parts)
         made = [_as_tuples(part, of_part) for part, of_part in zip(parts, inner, strict=True)]
         return node if plain else nodes.tuple_of(made)
-    if not isinstance(kind, Items) or kind.type != "list":
+    if not isinstance(kind, Items) or kind.type != "list" or isinstance(node, cst.StarredElement):
         return node
     lists = isinstance(_joined(kind), Items) and _joined(kind) != _frozen(_joined(kind))
     return nodes.call("tuple", nodes.call("map", nodes.name("tuple"), node) if lists else node)

@@ -30,6 +30,8 @@ class NamesInTorch(StateDicts, Selections):
         kind = self.kind_of_name(models[0].name)
         if not isinstance(kind, Model) or any(one.attr.value in _ITS_OWN for one in asked):
             return None
+        if parameter in usage.changes(node.body):  # an array of its own would change
+            return None
         if model_weights(self.script, kind.cls).ties:  # torch lists a parameter once
             return None
         params = self.read(State(PARAMS, models[0]))

@@ -266,9 +266,7 @@ class Selections(FrozenSoFar):
                 return operate(*sides)
         if isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Index) and len(node.slice) == 1:
             owner, index = value(node.value), value(node.slice[0].slice.value)
-            words = (
-                owner if isinstance(owner, list) else []
-            )  # of a name that is split; of a shape the rank alone is told
+            words = owner if isinstance(owner, list) else []  # of a name; of a shape the rank alone is told
             if isinstance(index, int) and -len(words) <= index < len(words):
                 return words[index]
         if isinstance(node, cst.Attribute):
