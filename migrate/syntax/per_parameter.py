@@ -14,6 +14,9 @@ from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
+# What a parameter has and a plain array has not: freezing changes it, or it changes the parameter.
+OF_PARAMETERS = frozenset({"requires_grad", "grad", "data"})
+
 
 def lists_per_parameter(module: cst.Module) -> frozenset[str]:
     """The names of such lists, `self.vs` of those that an object keeps, which are no more than made, filled, and gone

@@ -22,10 +22,9 @@ from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.flags import negation
 from migrate.syntax.nodes import Statement
-from migrate.syntax.per_parameter import switched
+from migrate.syntax.per_parameter import OF_PARAMETERS, switched
 from migrate.syntax.walking import every
 
-_ASKED = ("requires_grad", "grad", "data")  # of a parameter, what freezing may change, or what would change it
 _PURE = frozenset({"any", "all", "len", "isinstance", "str"})
 
 
@@ -59,7 +58,7 @@ def _can_be_parted(statements: Sequence[Statement], names: list[str]) -> bool:
             if names[1] in tested or not of_name or not all(_can_be_parted(side, names) for side in suites.sides(one)):
                 return False
         elif not _freezes(one):
-            asked = any(part.attr.value in _ASKED for part in every(one, cst.Attribute))
+            asked = any(part.attr.value in OF_PARAMETERS for part in every(one, cst.Attribute))
             shown = isinstance(one, cst.SimpleStatementLine) and isinstance(suites.alone(one), cst.Expr)
             if asked or not (shown or suites.is_pass(one)):
                 return False

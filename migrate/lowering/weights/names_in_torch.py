@@ -11,10 +11,9 @@ from migrate.lowering.weights.selections import Selections, names_of_pair
 from migrate.lowering.weights.state_dicts import StateDicts
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.per_parameter import OF_PARAMETERS
 from migrate.syntax.walking import every
 from migrate.weights import model_weights
-
-_ITS_OWN = frozenset({"requires_grad", "grad", "data"})  # of a parameter, which an array has not
 
 
 class NamesInTorch(StateDicts, Selections):
@@ -22,13 +21,16 @@ class NamesInTorch(StateDicts, Selections):
 
     def under_torch_names(self, node: cst.For) -> list[Statement] | None:
         """Such a loop, over a dict of torch's names and the parameters in torch's order of axes; None for others."""
-        names, models = names_of_pair(node.target), self.whole_models(self.selection(node.iter))
-        if names is None or len(names) != 2 or models is None or len(models) != 1 or not _is_asked(names[0], node.body):
+        names = names_of_pair(node.target)
+        if names is None or len(names) != 2 or not _is_asked(names[0], node.body):
+            return None
+        models = self.whole_models(self.selection(node.iter))
+        if models is None or len(models) != 1:
             return None
         name, parameter = names
         asked = [one for one in every(node.body, cst.Attribute) if nodes.dotted(one.value) == parameter]
         kind = self.kind_of_name(models[0].name)
-        if not isinstance(kind, Model) or any(one.attr.value in _ITS_OWN for one in asked):
+        if not isinstance(kind, Model) or any(one.attr.value in OF_PARAMETERS for one in asked):
             return None
         if parameter in usage.changes(node.body):  # an array of its own would change
             return None

@@ -68,7 +68,7 @@ class StateDicts(ModelMethods, Binding):
         beside = all(isinstance(key, str) and "." not in key and key not in weights for key in looks.added)
         if not looks.found and beside:
             return None
-        made = self.by_names(model, value, shown=_shows(target.value, self.blocks[0].statements))
+        made = self.by_names(model, value, shown=target.value)
         self.bind(target, made.kind)
         self.define_target(target, None)
         return [line.with_changes(body=[cst.Assign([nodes.target(target)], made.node)])]
@@ -85,12 +85,12 @@ class StateDicts(ModelMethods, Binding):
         self.define_target(target, None)
         return [line.with_changes(body=[cst.Assign([nodes.target(target)], made.node)])]
 
-    def by_names(self, model: Model, node: cst.CSTNode, read: Expr | None = None, shown: bool = False) -> Value:
-        """A model's weights, or such weights as a file has (`read`), as a dict of torch's names. `shown`: to a reader,
-        who is told of what torch has beside."""
+    def by_names(self, model: Model, node: cst.CSTNode, read: Expr | None = None, shown: str = "") -> Value:
+        """A model's weights, or such weights as a file has (`read`), as a dict of torch's names. `shown`: what
+        it is called where it may be shown to a reader, who is told of what torch has beside."""
         assert model.place is not None
         counters = [one.torch for one in model_weights(self.script, model.cls).unused if counts_batches(one.torch)]
-        if shown and counters:
+        if counters and shown and _shows(shown, self.blocks[0].statements):
             self.unit.report(Unsupported("MIG520", counters[0]), node)
         self.unit.use_snippet("state_dict")
         weights = self.saved(model) if read is None else read
@@ -138,7 +138,7 @@ class StateDicts(ModelMethods, Binding):
         model = model_of_state(self, func.value) if isinstance(base.kind, StateDict) else None
         if model is None or func.attr.value not in _LOOKS:
             return node, base
-        named = self.by_names(model, node, shown=_shows("state_dict", self.blocks[0].statements))
+        named = self.by_names(model, node, shown="state_dict")
         return node.with_changes(func=func.with_changes(value=named.node)), named
 
     def foreign_state(self, node: cst.Call, func: cst.Attribute) -> Value | None:
