@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 import sys
@@ -18,6 +19,7 @@ from migrate.lowering.unit import Helper
 from migrate.named_draws import with_named_draws
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.folding import folded
+from migrate.syntax.imported import imported_names
 from migrate.syntax.line_breaks import parenthesised
 from migrate.syntax.nodes import Statement
 from migrate.syntax.nonlocals import with_names_outside
@@ -71,6 +73,13 @@ THIRD_PARTY = {
     "freeze": "from flax.core import freeze",
     "struct": "from flax import struct",
 }
+
+
+@functools.cache
+def imports() -> dict[str, str]:
+    """What outputs import where they use it, by name, as the full name that it then stands for."""
+    written = "\n".join(dict.fromkeys([*_STANDARD.values(), *THIRD_PARTY.values()]))
+    return imported_names(cst.parse_module(written))
 
 
 def _with_second_names(module: cst.Module, body: list[Statement], taken: Mapping[str, str]) -> list[Statement]:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from migrate import checks
 from migrate.diagnostics import Diagnostic, Fatal, Report, Severity, our_fault
-from migrate.emit import THIRD_PARTY, emit
+from migrate.emit import THIRD_PARTY, emit, imports
 from migrate.files.notebook import Notebook
 from migrate.files.project import Member, Project, single
 from migrate.files.source import SourceFile
 from migrate.files.unused_definitions import notes_of, stubs, stubs_untried, unused_definitions, with_stubs
-from migrate.lowering import Lowered, Taken, lower_by_class, passes_by_inputs, taken_first
+from migrate.lowering import (
+    Input,
+    Lowered,
+    Taken,
+    lower_by_class,
+    needed_for_imports,
+    passes_by_inputs,
+    taken_first,
+    with_names_of_imports,
+)
 from migrate.manifest import Manifest, ModelWeights
 from migrate.options import DEFAULT, Options
 from migrate.saved_files import SavedFile
@@ -130,14 +139,19 @@ def convert_part(part: Project, name: str, options: Options = DEFAULT) -> tuple[
         return outputs, Manifest(name, "linen", ())
     while True:
         taken, outputs = _lowered_files(part, taken, options)
+        texts = {output.member.scope: output.text for output in outputs if output.text is not None}
+        renamed = with_names_of_imports(taken.inputs, texts, imports())
+        if renamed is not None:
+            taken = replace(taken, inputs=renamed)
+            continue
         errors = _errors(outputs)
         made = stubs(unused_definitions(taken.inputs, scripts), errors, taken.inputs) if any(errors.values()) else []
         if not made:
             break
         left += made
         taken = replace(taken, inputs=with_stubs(taken.inputs, made))
-    notes = notes_of(left)
-    outputs = [_with_notes(output, notes) for output in outputs]
+    outputs = [_with_notes(output, notes_of(left)) for output in outputs]
+    outputs = [replace(one, diagnostics=(*one.diagnostics, *_hidden(one, taken.inputs))) for one in outputs]
     script = taken.lowered[0].script if taken.lowered else None
     return outputs, manifest_of(script, name) if script else Manifest(name, "linen", ())
 
@@ -148,6 +162,14 @@ def _lowered_files(part: Project, taken: Taken, options: Options) -> tuple[Taken
     by_scope = {found.scope: found for found in made.lowered}
     outputs = [_output(member, by_scope.get(member.scope), broken.get(member.scope)) for member in part.members]
     return made, outputs
+
+
+def _hidden(output: Output, inputs: Sequence[Input]) -> Iterator[Diagnostic]:
+    """Names of the script's own that hide a module from the output, where other files or keywords say them too."""
+    for file in (one for one in inputs if one.scope == output.member.scope):
+        for name in sorted(needed_for_imports(file, output.text or "", imports())):
+            told = f"the output needs `{name}` as {imports()[name]}, and the script calls something else so"
+            yield Diagnostic(file.source.path, 0, 0, "MIG305", told)
 
 
 def _errors(outputs: Sequence[Output]) -> dict[str, list[Diagnostic]]:

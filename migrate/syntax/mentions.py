@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 import libcst as cst
 
-from migrate.syntax import nodes, usage
+from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr
 from migrate.syntax.remembering import remembered
 from migrate.syntax.walking import every
@@ -88,3 +88,14 @@ def functions_around(node: Expr, module: cst.Module) -> list[cst.FunctionDef | c
     """The functions of a file that a node stands in, outer ones first."""
     functions = every(module, (cst.FunctionDef, cst.Lambda))
     return [one for one in functions if any(node is inside for inside in every(one.body, type(node)))]
+
+
+def names_of_class(cls: cst.ClassDef) -> Iterator[cst.CSTNode]:
+    """The names of what a class has itself: its methods, and what it sets."""
+    for one in suites.suite_of(cls.body.body):
+        if isinstance(one, cst.FunctionDef):
+            yield one.name
+        elif isinstance(small := suites.alone(one), cst.Assign):
+            yield from (name for target in small.targets for name in every(target, cst.Name))
+        elif isinstance(small, cst.AnnAssign):
+            yield from every(small.target, cst.Name)

@@ -83,6 +83,7 @@ from migrate.lowering.plainer.seeds_outside import with_seeds_outside
 from migrate.lowering.plainer.set_in_branches import with_names_set
 from migrate.lowering.plainer.settings_nobody_gives import with_constants_of_classes
 from migrate.lowering.plainer.sizes_of_weights import with_sizes_of_weights
+from migrate.lowering.plainer.stars_named import with_stars_named
 from migrate.lowering.plainer.stars_of_modules import with_no_stars
 from migrate.lowering.plainer.state_handed_on import told_of_state, with_state_handed_on
 from migrate.lowering.plainer.states_named_first import with_states_named
@@ -149,6 +150,7 @@ def taken_first(inputs: Sequence[Input], options: Options = DEFAULT) -> Taken:
 
 
 _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
+    with_stars_named,
     with_bare_forms,
     with_versions_settled,
     with_lambdas_named,

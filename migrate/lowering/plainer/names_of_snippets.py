@@ -7,15 +7,15 @@ and no keyword argument says the name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import libcst as cst
 
 from migrate.known.script import Script
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
-from migrate.syntax import suites, usage
-from migrate.syntax.mentions import by_itself
+from migrate.syntax import usage
+from migrate.syntax.mentions import by_itself, names_of_class
 from migrate.syntax.walking import every
 
 
@@ -28,7 +28,7 @@ def with_names_left(inputs: Sequence[Input], script: Script) -> list[Input] | No
 def _renamed(file: Input, names: set[str], inputs: Sequence[Input]) -> Input:
     module = file.source.module
     taken = {one.value for one in every(module, cst.Name)} if names else set()
-    of_classes = {part for cls in every(module, cst.ClassDef) for part in _names_of_class(cls)} if names else set()
+    of_classes = {part for cls in every(module, cst.ClassDef) for part in names_of_class(cls)} if names else set()
     edits = Edits()
     for name in sorted(name for name in names if _is_own(name, module, inputs)):
         other = usage.unused_name(f"{name}_", taken)
@@ -42,14 +42,3 @@ def _is_own(name: str, module: cst.Module, inputs: Sequence[Input]) -> bool:
     keywords = {one.keyword.value for one in every(module, cst.Arg) if one.keyword is not None}
     aliases = [alias for one in inputs for alias in every(one.source.module, cst.ImportAlias)]
     return name not in keywords and all(part.value != name for alias in aliases for part in every(alias, cst.Name))
-
-
-def _names_of_class(cls: cst.ClassDef) -> Iterator[cst.CSTNode]:
-    """The names of what a class has itself: its methods, and what it sets."""
-    for one in suites.suite_of(cls.body.body):
-        if isinstance(one, cst.FunctionDef):
-            yield one.name
-        elif isinstance(small := suites.alone(one), cst.Assign):
-            yield from (name for target in small.targets for name in every(target, cst.Name))
-        elif isinstance(small, cst.AnnAssign):
-            yield from every(small.target, cst.Name)
