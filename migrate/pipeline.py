@@ -128,15 +128,20 @@ def _converted(project: Project, options: Options) -> ProjectConversion:
 
 
 def convert_part(part: Project, name: str, options: Options = DEFAULT) -> tuple[list[Output], Manifest]:
-    """Rewrites files that depend on one another. What the scripts have no use for and cannot be converted is a stub."""
-    scripts = [member.scope for member in part.members if member.path in part.scripts]
-    left = stubs_untried(part.inputs, scripts)
+    """Rewrites files that depend on one another; a fault between their passes (MIG900) leaves them as they are."""
     try:
-        taken = taken_first(with_stubs(part.inputs, left), options)
+        return _converted_part(part, name, options)
     except Exception as error:
         faults = [our_fault(member.source.path, error) if member.source else None for member in part.members]
         outputs = [_output(member, None, fault) for member, fault in zip(part.members, faults, strict=True)]
         return outputs, Manifest(name, "linen", ())
+
+
+def _converted_part(part: Project, name: str, options: Options) -> tuple[list[Output], Manifest]:
+    """What the scripts have no use for and cannot be converted is a stub."""
+    scripts = [member.scope for member in part.members if member.path in part.scripts]
+    left = stubs_untried(part.inputs, scripts)
+    taken = taken_first(with_stubs(part.inputs, left), options)
     while True:
         taken, outputs = _lowered_files(part, taken, options)
         texts = {output.member.scope: output.text for output in outputs if output.text is not None}

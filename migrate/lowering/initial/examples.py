@@ -34,6 +34,7 @@ from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
 _LONGEST = 2_000  # characters of an example: nobody reads a longer one, and a value used twice doubles at each turn
+LOADER = "torch.utils.data.DataLoader"
 
 
 class _Sources(cst.CSTTransformer):
@@ -161,7 +162,7 @@ class Examples(StateAccess, HostDraws, Binding):
             return False
         kind = self.kind_of(node.func)
         made = self.script.functions[kind.name].result if isinstance(kind, Function) else None
-        return made == Host("loader") or self.torch_name(node.func) == "torch.utils.data.DataLoader"
+        return made == Host("loader") or self.torch_name(node.func) == LOADER
 
     def example_arguments(
         self, resolved: list[Expr], whole: Container[int] = ()
@@ -178,6 +179,8 @@ class Examples(StateAccess, HostDraws, Binding):
         prepared: list[Statement] = []
         bound: dict[str, Kind] = {}
         for number, source in enumerate(sources):
+            if isinstance(source, cst.Call) and self.torch_name(source.func) == LOADER:
+                self.script.unnamed_loaders.add((self.scope, usage.site_of(source)))
             value = self.expr(source)
             if self.is_still_empty(source, value.kind):
                 return [], None

@@ -57,6 +57,7 @@ from migrate.lowering.plainer.layers_of_stacks import with_layers_in_stacks
 from migrate.lowering.plainer.layers_written_out import with_layers_written_out
 from migrate.lowering.plainer.lists_named_outside import with_lists_named
 from migrate.lowering.plainer.lists_on_models import with_lists_apart
+from migrate.lowering.plainer.loaders_named import with_loaders_named
 from migrate.lowering.plainer.loops_over_leaves import with_steps_in_place
 from migrate.lowering.plainer.methods_of_bases import with_methods_of_bases
 from migrate.lowering.plainer.modes_around import with_modes_written_out
@@ -242,6 +243,7 @@ def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> lis
     made = methods or with_updates_in_place(inputs, lowered) or with_freezing_in_place(inputs, lowered)
     made = made or with_freezing_where_made(inputs) or with_parts_at_hand(inputs)
     made = made or with_gradients_read(inputs, lowered) or with_kept_returned(inputs, lowered)
+    made = made or with_loaders_named(inputs, lowered)
     made = made or with_told_by_callers(inputs, lowered) or with_asked_by_callers(inputs, lowered)
     made = made or with_weights_read_of_models(inputs, lowered) or with_graphs_apart(inputs, lowered)
     made = made or with_lists_apart(inputs, lowered) or with_attributes_apart(inputs, lowered)
