@@ -1,4 +1,5 @@
-"""Objects of one of several classes: a method that one of them gives more than torch does is not called as it was."""
+"""Objects of one of several classes: where one of them has a key for a method, the others take it, too; a method that
+is given more than that is not called as it was."""
 
 from __future__ import annotations
 
@@ -45,13 +46,35 @@ acted = WAY
 
 
 @pytest.mark.parametrize("way", ["agent.act(torch.full((3,), -2.0), 1.0)", "play(agent, torch.full((3,), -2.0))"])
-def test_a_method_that_may_want_a_key_is_refused(way: str) -> None:
-    text = SCRIPT.replace("WAY", way)
-    made = rewritten.fresh(text.replace("NOISE", "torch.randn(3)"))
-    (found,) = made.report.diagnostics
-    assert found.code == "MIG404" and "may be Noisy.act, which is given key as well" in found.message
-    acted = rewritten.executed(rewritten.clean(text.replace("NOISE", "1.5")).text)["acted"]
-    assert acted.tolist() == [2.0, 2.0, 2.0]
+@pytest.mark.parametrize("noise", ["1.5", "torch.randn(3)", "torch.rand(3)"])
+@pytest.mark.parametrize("cls", ["Plain", "Noisy"])
+def test_all_methods_take_a_key_where_one_does(way: str, noise: str, cls: str) -> None:
+    text = SCRIPT.replace("WAY", way).replace("NOISE", noise).replace("agent = Plain", f"agent = {cls}")
+    theirs, ours = rewritten.both(text)
+    assert ours["acted"].shape == theirs["acted"].shape == (3,)
+    if cls == "Plain" or noise == "1.5":
+        assert ours["acted"].tolist() == theirs["acted"].tolist()
+    else:
+        assert len(set(ours["acted"].tolist())) == 3
+    if cls == "Plain":  # else a method that is called once may make its key itself
+        keyed = 0 if noise == "1.5" else 2
+        assert rewritten.clean(text).text.count("act(self, x, key, shift=0.0)") == keyed
+
+
+def test_arguments_at_other_places_are_refused() -> None:
+    text = SCRIPT.replace("WAY", "agent.act(torch.ones(3), 1.0)").replace("NOISE", "torch.randn(3)")
+    text = text.replace(
+        "act(self, x, shift=0.0):\n        return x.abs()", "act(self, x, shift):\n        return x.abs()"
+    )
+    (found,) = rewritten.conversion(text).report.diagnostics
+    assert found.code == "MIG404" and "their arguments at other places" in found.message
+
+
+def test_a_method_that_may_want_more_than_a_key_is_refused() -> None:
+    net = "net = torch.nn.Linear(3, 3)\n\n\nclass Noisy"
+    text = SCRIPT.replace("class Noisy", net).replace("NOISE", "net(x)").replace("WAY", "agent.act(torch.ones(3))")
+    (found,) = rewritten.conversion(text).report.diagnostics
+    assert found.code == "MIG404" and "may be Noisy.act, which is given params as well" in found.message
 
 
 def test_what_is_given_is_drawn_once() -> None:

@@ -60,7 +60,7 @@ from migrate.lowering.expressions.elements import (
 )
 from migrate.lowering.expressions.keywords_left import kinds_given
 from migrate.lowering.expressions.layers_apart import taken_apart
-from migrate.lowering.expressions.one_of_objects import methods_of_each, pass_to_each
+from migrate.lowering.expressions.one_of_objects import methods_of_each, pass_to_each, with_key_of_each
 from migrate.lowering.expressions.packed_elements import refuse_rows
 from migrate.lowering.expressions.rows_of_packages import rows_of
 from migrate.lowering.expressions.torch_calls import in_place_rule
@@ -293,7 +293,8 @@ class MethodCalls(ValueCalls):
             raise Unsupported("MIG307", f"{nodes.code(func)} of a tensor whose values jit does not know")
         if module == "math":
             values = [self.as_scalar(value) for value in values]
-        return Value(node.with_changes(func=made_func, args=placed(node.args, values)), known)
+        args = with_key_of_each(self, methods, node, placed(node.args, values))
+        return Value(node.with_changes(func=made_func, args=args), known)
 
     def listed_modules(self, node: cst.Call, base: Value, kind: Module, method: str) -> Value | None:
         """What a list or a dict of modules holds, `self.heads.items()`; None of other methods."""

@@ -7,6 +7,7 @@ nothing of what they are made of.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
@@ -18,6 +19,7 @@ from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
 
 _LOOPS = (cst.For, cst.While)
+_DATA = re.compile(r"(data_?set|data|set)$")
 
 
 def with_loaders_named(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> list[Input] | None:
@@ -37,7 +39,7 @@ def _edits(module: cst.Module, scope: str, wanted: set[tuple[str, int]]) -> Edit
         for around in _statements(body, ()) if sites else ():
             for call in _given(around[-1]):
                 if usage.site_of(call) in sites and call not in edits.parts:
-                    name = usage.unused_name("loader", taken)
+                    name = usage.unused_name(_named_for(call), taken)
                     taken.add(name)
                     first = _ahead_of(around, call)
                     line = suites.with_comments([nodes.statement(f"{name} = {{call}}", call=call)], first)
@@ -83,6 +85,12 @@ def _arguments(call: cst.Call) -> Iterator[cst.Call]:
             yield from _arguments(arg.value)
         if usage.calls(arg.value):
             return
+
+
+def _named_for(call: cst.Call) -> str:
+    """`val_loader` of `val_set`."""
+    data = (nodes.dotted(call.args[0].value) or "").rpartition(".")[2] if call.args else ""
+    return _DATA.sub("loader", data) if _DATA.search(data) else "loader"
 
 
 def _ahead_of(around: Sequence[Statement], call: cst.Call) -> Statement:

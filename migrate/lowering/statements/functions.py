@@ -18,7 +18,7 @@ from migrate.known.kinds import (
     join,
 )
 from migrate.known.qualified import inside, is_module, spelled
-from migrate.known.states import KEY
+from migrate.known.states import KEY, THE_KEY
 from migrate.lowering.expressions.elements import without_names
 from migrate.lowering.expressions.named_lambdas import NamedLambdas
 from migrate.lowering.expressions.user_calls import UserCalls
@@ -151,6 +151,8 @@ class Functions(PartsOfOthers, HostInitializers, HandedOver, Initialisation, Use
 
     @staticmethod
     def _body(inner: Functions, facts: FunctionFacts) -> list[Statement]:
+        if facts.qualname in inner.script.keyed:
+            inner.read(THE_KEY)
         body = inner.suite(facts.node.body.body, cyclic=True)
         inner.finish_inits()
         early = usage.reads_first(body, inner.unit.key)  # before the seed

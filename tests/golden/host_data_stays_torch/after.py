@@ -37,13 +37,12 @@ def torch_init(fan_in, **initializers):
 
 
 model = nn.Dense(2, **torch_init(fan_in=3))
+weights = jnp.ones(2)
+val_loader = DataLoader(val_set, batch_size=4)
 key = jax.random.key(0)
 key, subkey = jax.random.split(key)
-example = DataLoader(val_set, batch_size=4).collate_fn(
-    [DataLoader(val_set, batch_size=4).dataset[0]]
-)
+example = val_loader.collate_fn([val_loader.dataset[0]])
 params = model.init(subkey, jnp.asarray(example[0]))["params"]
-weights = jnp.ones(2)
 
 
 @jax.jit
@@ -51,6 +50,6 @@ def eval_step(params, *inputs):
     return model.apply({"params": params}, *inputs)
 
 
-for inputs, targets in DataLoader(val_set, batch_size=4):
+for inputs, targets in val_loader:
     inputs, targets = jnp.asarray(inputs), jnp.asarray(targets)
     print((eval_step(params, inputs) * weights).sum(), targets.shape[0])
