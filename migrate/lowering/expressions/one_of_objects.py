@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.facts import FunctionFacts
+from migrate.known.facts import CallSite, FunctionFacts
 from migrate.known.kinds import Host, Number, OneOfObjects, Tensor
 from migrate.known.qualified import spelled
 from migrate.known.states import KEY
-from migrate.lowering.expressions.arguments import Arguments
+from migrate.lowering.expressions.arguments import Arguments, argument_names
 from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.statements.state import StateAccess
 from migrate.rules.rule import Value
@@ -53,7 +53,15 @@ def with_key_of_each(
 
 
 def pass_to_each(scope: Arguments, methods: Sequence[FunctionFacts], node: cst.Call, values: Sequence[Value]) -> None:
-    """Tells methods what they are called with, where that is tensors and numbers."""
+    """Tells methods that they are called, and with what, where that is tensors and numbers."""
+    repeated = scope.loops > 0 or scope.nested or scope.under_jit
+    for facts in methods:
+        names = argument_names(node.args, facts.parameter_names[1:])
+        bound = {name: arg.value for name, arg in zip(names, node.args, strict=True) if name}
+        facts.found_calls.append(CallSite(scope.scope, bound, dict(scope.env.definitions), node, repeated))
+        callers = scope.script.callers.setdefault(facts.qualname, [])
+        if scope.scope not in callers:
+            callers.append(scope.scope)
     if all(isinstance(one, Tensor | Number | Host) for value in values for one in kinds_in(value.kind)):
         for facts in methods:
             scope.pass_kinds(facts, node.args, values)
