@@ -229,11 +229,14 @@ def code(node: cst.CSTNode) -> str:
 
 def dotted(node: cst.CSTNode) -> str | None:
     """`a.b.c` as text where `node` is a plain dotted name, else None."""
+    # Asked more often than anything else, and LibCST's classes are abstract: `isinstance` takes long to say no.
+    if type(node) is cst.Name:
+        return node.value
     attributes: list[str] = []
-    while isinstance(node, cst.Attribute):
+    while type(node) is cst.Attribute:
         attributes.append(node.attr.value)
         node = node.value
-    return ".".join([node.value, *reversed(attributes)]) if isinstance(node, cst.Name) else None
+    return ".".join([node.value, *reversed(attributes)]) if type(node) is cst.Name else None
 
 
 def root(node: cst.CSTNode) -> cst.CSTNode:

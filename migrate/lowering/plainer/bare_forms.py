@@ -1,7 +1,8 @@
 """Other ways to write the same: `layers = list()` for `layers = []`, and `self.add_module("norm", norm),` with a comma
 behind a call whose result nobody takes, `self.eps, self.weight = eps, nn.Parameter(...)` for two statements,
 `weight.detach().zero_()` for `weight.data.zero_()`, which changes the same numbers, `x, y = map(Variable, (x, y))`,
-which has done nothing since torch 0.4, and `pack_padded_sequence(x, lengths.tolist())`, which takes the tensor too."""
+which has done nothing since torch 0.4, `pack_padded_sequence(x, lengths.tolist())`, which takes the tensor too, and
+`self.downsample = lambda x: x` for `nn.Identity()` where a constructor has a module of that name in other cases."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.chains import unchained
-from migrate.syntax.nodes import Statement
+from migrate.syntax.imported import imported_names
+from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
 _MADE = re.compile(r"\b(Parameter|partial)\(")
@@ -36,6 +38,7 @@ def _edits(module: cst.Module) -> Edits:
         weight = unchained(changed, _DETACHING) if changed is not None else None
         if changed is not None and weight is not changed and isinstance(weight, cst.Attribute):  # no name of a loop's
             edits.parts[changed] = cst.Attribute(weight, cst.Name("data"))
+    edits.parts |= _identities(module)
     for line in every(module, cst.SimpleStatementLine):
         small = suites.alone(line)
         value = small.value if isinstance(small, cst.Assign | cst.Expr) else None
@@ -52,6 +55,29 @@ def _edits(module: cst.Module) -> Edits:
         elif isinstance(small, cst.Assign) and (apart := _apart(small)):
             edits.instead[line] = suites.with_comments(apart, line)
     return edits
+
+
+def _identities(module: cst.Module) -> dict[cst.CSTNode, cst.CSTNode]:
+    """The lambdas that give back what they take, of attributes that constructors make in several ways."""
+    names = {full: name for name, full in imported_names(module).items()}
+    identity = f"{names['torch.nn']}.Identity()" if "torch.nn" in names else "torch.nn.Identity()"
+    if not names.keys() & {"torch.nn", "torch"}:
+        return {}
+    found: dict[cst.CSTNode, cst.CSTNode] = {}
+    for init in (one for one in every(module, cst.FunctionDef) if one.name.value == "__init__"):
+        given = list(usage.bindings(init.body))
+        for target, value in given:
+            path = nodes.dotted(target) or ""
+            others = [other for one, other in given if nodes.dotted(one) == path and other is not value]
+            if path.startswith("self.") and any(isinstance(one, cst.Call) for one in others) and _gives_back(value):
+                found[value] = nodes.expression(identity)
+    return found
+
+
+def _gives_back(value: Expr) -> bool:
+    """Whether a function is `lambda x: x`."""
+    taken = value.params.params if isinstance(value, cst.Lambda) else ()
+    return len(taken) == 1 and isinstance(value, cst.Lambda) and nodes.dotted(value.body) == taken[0].name.value
 
 
 def _of_lengths(call: cst.Call) -> dict[cst.CSTNode, cst.CSTNode]:
