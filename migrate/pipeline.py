@@ -141,13 +141,13 @@ def _converted_part(part: Project, name: str, options: Options) -> tuple[list[Ou
     """What the scripts have no use for and cannot be converted is a stub."""
     scripts = [member.scope for member in part.members if member.path in part.scripts]
     left = stubs_untried(part.inputs, scripts)
-    taken = taken_first(with_stubs(part.inputs, left), options)
+    taken, told = taken_first(with_stubs(part.inputs, left), options), False  # told: which names hide modules
     while True:
         taken, outputs = _lowered_files(part, taken, options)
         texts = {output.member.scope: output.text for output in outputs if output.text is not None}
-        renamed = with_names_of_imports(taken.inputs, texts, imports())
+        renamed = None if told else with_names_of_imports(taken.inputs, texts, imports())
         if renamed is not None:
-            taken = replace(taken, inputs=renamed)
+            taken, told = replace(taken, inputs=renamed), True
             continue
         errors = _errors(outputs)
         made = stubs(unused_definitions(taken.inputs, scripts), errors, taken.inputs) if any(errors.values()) else []

@@ -100,6 +100,18 @@ found = [sum(pair).item(), sqrt(pair)[0].item(), sigmoid(3), floor(pair / 2)[0].
     assert ours["found"] == theirs["found"] == [3.0, 1.0, 6, 0.0, 6]
 
 
+def test_a_star_that_gives_nothing_goes() -> None:
+    unused = "from math import *\nfrom torch.autograd import *\nfrom torch.optim.lr_scheduler import *\n"
+    text = rewritten.clean(f"{unused}{OWN['variables']}").text
+    assert "from math import *" in text and "torch" not in packages_of(text)
+
+
+def packages_of(text: str) -> set[str]:
+    """The packages that a text imports."""
+    lines = [line.split() for line in text.splitlines() if line.startswith(("import ", "from "))]
+    return {line[1].partition(".")[0] for line in lines}
+
+
 def test_a_name_that_callers_say_too_is_reported() -> None:
     source = f"{HEAD}{NET}{PLAIN}{MAKING}\ndef train(jax):{LOOP.replace(chr(10), chr(10) + '    ')}\ntrain(jax=4)\n"
     found = rewritten.conversion(source).report.diagnostics

@@ -42,8 +42,9 @@ def _edits(module: cst.Module, scope: str, wanted: set[tuple[str, int]]) -> Edit
                     name = usage.unused_name(_named_for(call), taken)
                     taken.add(name)
                     first = _ahead_of(around, call)
-                    line = suites.with_comments([nodes.statement(f"{name} = {{call}}", call=call)], first)
-                    edits.ahead.setdefault(first, []).extend(line)
+                    line = nodes.statement(f"{name} = {{call}}", call=call)
+                    before = edits.ahead.get(first, [])
+                    edits.ahead[first] = [*before, line] if before else suites.with_comments([line], first)
                     edits.parts[call] = nodes.name(name)
     return edits
 

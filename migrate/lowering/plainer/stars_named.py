@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 
 import libcst as cst
 
-from migrate.known.starred import names_of
+from migrate.known.starred import PYTHON, names_of
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
@@ -46,8 +46,11 @@ def _stars(module: cst.Module) -> dict[Statement, str]:
 def _edits(module: cst.Module, stars: Mapping[Statement, str], read: Container[str]) -> Edits:
     edits, below = Edits(), set[str]()
     for line in reversed(suites.suite_of(module.body)):
-        taken = sorted(name for name in names_of(stars.get(line, "")) if name in read and name not in below)
-        if taken:  # else it stays for what may be asked for by name: `globals()["sqrt"]`
+        home, known = stars.get(line, ""), names_of(stars.get(line, ""))
+        taken = sorted(name for name in known if name in read and name not in below)
+        if known and not taken and home not in PYTHON:
+            edits.instead[line] = []
+        elif taken:
             small = cst.ensure_type(suites.alone(line), cst.ImportFrom)
             named = small.with_changes(names=[cst.ImportAlias(cst.Name(name)) for name in taken])
             edits.instead[line] = [line.with_changes(body=[named])]
