@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Collection, Sequence
+
+import libcst as cst
 
 from migrate import kept
 from migrate.apis import PACKAGES, is_data_api
 from migrate.diagnostics import Diagnostic
 from migrate.files.source import SourceFile
+from migrate.numpy_copies import written_to
 from migrate.syntax import usage
 from migrate.syntax.nodes import Statement
 from migrate.syntax.unbound import unbound
@@ -34,6 +38,20 @@ def undefined(path: str, before: str, after: str, refused: frozenset[str]) -> li
         Diagnostic(path, *_place(name, before, after), "MIG305", f"the output reads `{name}`, which nothing binds")
         for name in sorted(lost)
     ]
+
+
+def read_only(source: SourceFile, text: str) -> list[Diagnostic]:
+    """Names by which the output would write to an array of JAX's, which numpy refuses."""
+    if "np.asarray(" not in text:
+        return []
+    told = "is changed in place, and in torch the tensor that it is of with it"
+    found: list[Diagnostic] = []
+    for name in written_to(cst.parse_module(text), source.module):
+        said = re.search(rf"(?<![\w.]){re.escape(name)}\b", source.text)
+        line = source.text.count("\n", 0, said.start()) + 1 if said else 0
+        column = said.start() - source.text.rfind("\n", 0, said.start()) if said else 0
+        found.append(Diagnostic(source.path, line, column, "MIG303", f"`{name}` {told}", source.line(line)))
+    return found
 
 
 def torch_left(

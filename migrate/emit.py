@@ -17,6 +17,7 @@ from migrate.kept import imported_from, in_full, names_of_kept
 from migrate.lowering import Lowered
 from migrate.lowering.unit import Helper
 from migrate.named_draws import with_named_draws
+from migrate.numpy_copies import with_copies
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.folding import folded
 from migrate.syntax.imported import imported_names
@@ -110,7 +111,7 @@ def emit(source: SourceFile, lowered: Lowered) -> str:
     taken = {name: full for name, full in imported_from(source.module.body, _REPLACED).items() if name in THIRD_PARTY}
     body = _with_second_names(source.module, body, taken)
     body = with_names_outside(body) if "nonlocal" in source.text else body
-    body, draws = with_named_draws(body)
+    body, draws = with_named_draws(with_copies(body, source.module))
     files = {**lowered.snippets, **{name: name for name in draws}}
     body, snippets = _with_snippets(body, files)
     body = _with_imports(body, lowered.wanted, lowered.rebound)

@@ -57,4 +57,17 @@ class _Naming(cst.CSTTransformer):
         draw = _draw(updated_node)
         if draw is None or draw[0] not in self.named:
             return updated_node
-        return nodes.call(draw[0], *(number.with_changes(lpar=[], rpar=[]) for number in draw[1]))
+        made = nodes.call(draw[0], *(number.with_changes(lpar=[], rpar=[]) for number in draw[1]))
+        pair = _pair(*draw[1])
+        return made if pair is None else made.with_changes(args=[cst.Arg(pair, star="*")])
+
+
+def _pair(first: Expr, second: Expr) -> Expr | None:
+    """What two expressions take the two elements of: `limits(n)` of `limits(n)[0]` and `limits(n)[1]`."""
+    if not isinstance(first, cst.Subscript) or not isinstance(second, cst.Subscript):
+        return None
+    whole = nodes.code(first.value)
+    taken = (f"{whole}[0]", f"{whole}[1]")
+    return (
+        first.value if (nodes.code(first), nodes.code(second)) == taken and isinstance(first.value, cst.Call) else None
+    )

@@ -207,6 +207,7 @@ def _output(member: Member, lowered: Lowered | None, broken: Diagnostic | None) 
         *lowered.diagnostics,
         *checks.torch_left(lowered.source, lowered.parts, lowered.rebound.union(THIRD_PARTY)),
         *checks.undefined(source.path, source.text, text, lowered.refused),
+        *checks.read_only(source, text),
     ]
     if source.notebook is not None:
         return _notebook_output(member, source.notebook, text, found)

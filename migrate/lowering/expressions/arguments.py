@@ -18,7 +18,7 @@ from migrate.lowering.expressions.packed_elements import refuse_rows
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.state import StateAccess
 from migrate.rules.rule import Call, Parameter, Value
-from migrate.syntax import nodes
+from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
 
 
@@ -111,7 +111,8 @@ class Arguments(StateAccess):
                 value = self.expr(arg.value)
                 star = next((p for p in parameters if p.star), None)
                 if star is None and isinstance(value.kind, Items) and value.kind.items and not self.nested:
-                    whole = value.node if isinstance(value.node, cst.Name) else self.held(value.node, "outputs")
+                    plain = isinstance(value.node, cst.Name) or (self.context == "setup" and _only_reckons(value.node))
+                    whole = value.node if plain else self.held(value.node, "outputs")
                     parts = enumerate(value.kind.items)
                     positional += [Value(nodes.expression(f"{{x}}[{i}]", x=whole), kind) for i, kind in parts]
                     continue
@@ -177,6 +178,11 @@ def at_first(value: Value) -> Value:
 def placed(args: Sequence[cst.Arg], values: Sequence[Value]) -> list[cst.Arg]:
     """Arguments with their lowered values, channels first."""
     return [arg.with_changes(value=layouts.first(value)) for arg, value in zip(args, values, strict=True)]
+
+
+def _only_reckons(node: Expr) -> bool:
+    """Whether an expression is a call that is given nothing but names and numbers: it may as well be made twice."""
+    return isinstance(node, cst.Call) and not any(usage.calls(arg.value) for arg in node.args)
 
 
 def argument_names(args: Sequence[cst.Arg], parameters: Sequence[str]) -> list[str]:

@@ -138,28 +138,39 @@ class ExampleShapes(Binding):
 
     def _joined_later(self, cls: str, bound: _Bound, forward: cst.FunctionDef, name: str) -> tuple[int, Expr] | None:
         """The features of an input that joins what a layer has made of another one: in `self.second(torch.cat([hidden,
-        actions], 1))`, what `nn.Linear(400 + actions, 300)` takes beside the 400 that the first layer returns."""
+        actions], 1))`, or of `x = torch.cat([hidden, actions], 1)`, what `nn.Linear(400 + actions, 300)` takes beside
+        the 400 that the first layer returns."""
         init = self.script.classes[cls].method("__init__")
         if init is None:
             return None
         made: dict[str, Expr] = {}  # name -> how many features the layer returns that it was made with
+        named: dict[str, Expr] = {}  # the same of what is joined with the input under a name
         for statement in suites.suite_of(forward.body.body):
+            target, value = suites.name_and_value(statement)
+            beside = self._beside(cls, value, made, name)
+            if beside is not None:
+                named[target] = beside
             for call in usage.calls(statement):
                 path = nodes.dotted(call.func) or ""
                 layer = constructors.given_once(init, path) if path.startswith("self.") else None
                 if layer is None:
                     continue
                 joined = call.args[0].value if len(call.args) == 1 else None
-                both = [one for one in made if isinstance(joined, cst.Call) and self._joins_two(cls, joined, one, name)]
-                taken = self._taken_by(cls, layer, bound) if both else None
-                if taken is not None:
-                    return self._left_of(taken[1], made[both[0]])
+                known = (
+                    named.get(joined.value) if isinstance(joined, cst.Name) else self._beside(cls, joined, made, name)
+                )
+                taken = self._taken_by(cls, layer, bound) if known is not None else None
+                if known is not None and taken is not None:
+                    return self._left_of(taken[1], known)
                 made |= dict.fromkeys(usage.stores(statement), self._features_made(cls, layer, bound))
         return None
 
-    def _joins_two(self, cls: str, call: cst.Call, one: str, other: str) -> bool:
-        """Whether a call is `torch.cat` of two names, in either order."""
-        return self._joins(cls, call, [one, other]) or self._joins(cls, call, [other, one])
+    def _beside(self, cls: str, node: Expr | None, made: Mapping[str, Expr], name: str) -> Expr | None:
+        """How many features are beside a name in `torch.cat` of it and of what a layer has made, in either order."""
+        if not isinstance(node, cst.Call):
+            return None
+        joined = [one for one in made if self._joins(cls, node, [one, name]) or self._joins(cls, node, [name, one])]
+        return made[joined[0]] if joined else None
 
     @staticmethod
     def _left_of(total: Expr, known: Expr) -> tuple[int, Expr] | None:

@@ -51,6 +51,7 @@ from migrate.lowering.plainer.initialisers_outside import with_initialisers_insi
 from migrate.lowering.plainer.initialisers_told import with_initialisers_told
 from migrate.lowering.plainer.kept_by_size import with_nothing_kept_by_size
 from migrate.lowering.plainer.last_definitions import with_last_definitions
+from migrate.lowering.plainer.layers_measured import with_layers_measured
 from migrate.lowering.plainer.layers_named import with_weights_read_of_models
 from migrate.lowering.plainer.layers_of_rows import with_layers_in_rows
 from migrate.lowering.plainer.layers_of_stacks import with_layers_in_stacks
@@ -155,6 +156,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_bare_forms,
     with_versions_settled,
     with_lambdas_named,
+    with_layers_measured,
     with_sizes_of_weights,
     with_modes_written_out,
     with_gradients_of_inputs,
