@@ -111,7 +111,7 @@ def emit(source: SourceFile, lowered: Lowered) -> str:
     taken = {name: full for name, full in imported_from(source.module.body, _REPLACED).items() if name in THIRD_PARTY}
     body = _with_second_names(source.module, body, taken)
     body = with_names_outside(body) if "nonlocal" in source.text else body
-    body, draws = with_named_draws(with_copies(body, source.module))
+    body, draws = with_named_draws(with_copies(body, source.module, lowered.script.results_changed))
     files = {**lowered.snippets, **{name: name for name in draws}}
     body, snippets = _with_snippets(body, files)
     body = _with_imports(body, lowered.wanted, lowered.rebound)

@@ -7,7 +7,7 @@ other name: in torch, the tensor would change with it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import libcst as cst
 
@@ -22,9 +22,21 @@ _FUNCTIONS = ("shuffle", "copyto", "put", "place", "putmask", "fill_diagonal")
 _PASSING_ON = ("jax.lax.stop_gradient",)
 
 
-def with_copies(body: Sequence[Statement], before: cst.Module) -> list[Statement]:
-    """The statements of an output with copies where it changes an array in place that the script had of a tensor."""
-    found = _changed(body, before)
+def results_changed(modules: Iterable[cst.Module]) -> frozenset[str]:
+    """The names of the functions of a project whose results somebody changes in place: `action = agent.act(state)`."""
+    found = set[str]()
+    for module in modules:
+        for _, body in _scopes(module.body):
+            changed, bound = _in_scope(body)
+            calls = [_base(value) for target, value in bound if target in changed]
+            found |= {(nodes.dotted(one.func) or "").rpartition(".")[2] for one in calls if isinstance(one, cst.Call)}
+    return frozenset(found)
+
+
+def with_copies(body: Sequence[Statement], before: cst.Module, results: Collection[str] = ()) -> list[Statement]:
+    """The statements of an output with copies where it changes an array in place that the script had of a tensor.
+    `results`: the functions of which the script changes what they return."""
+    found = _changed(body, before, results)
     copied = {call for _, call, alone in found if alone}
     return [nodes.visited(one, _Copying(copied)) if copied & {*usage.calls(one)} else one for one in body]
 
@@ -34,13 +46,22 @@ def written_to(output: cst.Module, before: cst.Module) -> list[str]:
     return [target for target, _, alone in _changed(output.body, before) if not alone]
 
 
-def _changed(body: Sequence[cst.CSTNode], before: cst.Module) -> list[tuple[str, cst.Call, bool]]:
+def _changed(
+    body: Sequence[cst.CSTNode], before: cst.Module, results: Collection[str] = ()
+) -> list[tuple[str, cst.Call, bool]]:
     """The names that an output changes in place, the calls that make them, and whether nothing else has the array."""
     if not any(nodes.dotted(call.func) == _MADE for statement in body for call in usage.calls(statement)):
         return []
     own = {nodes.code(call) for call in usage.calls(before) if nodes.dotted(call.func) == _MADE}
-    scopes = [body, *(one.body.body for statement in body for one in every(statement, cst.FunctionDef))]
-    return [found for scope in scopes for found in _changed_in(scope) if nodes.code(found[1]) not in own]
+    found = [each for name, scope in _scopes(body) for each in _changed_in(scope, name in results)]
+    return [each for each in found if nodes.code(each[1]) not in own]
+
+
+def _scopes(body: Sequence[cst.CSTNode]) -> Iterator[tuple[str, Sequence[cst.CSTNode]]]:
+    """The bodies of a file: its top level, and its functions by their names."""
+    yield "", body
+    for function in (one for statement in body for one in every(statement, cst.FunctionDef)):
+        yield function.name.value, function.body.body
 
 
 class _Copying(cst.CSTTransformer):
@@ -53,12 +74,9 @@ class _Copying(cst.CSTTransformer):
         return updated_node.with_changes(func=nodes.expression("np.array")) if made else updated_node
 
 
-def _changed_in(body: Sequence[cst.CSTNode]) -> Iterator[tuple[str, cst.Call, bool]]:
+def _changed_in(body: Sequence[cst.CSTNode], returning: bool) -> Iterator[tuple[str, cst.Call, bool]]:
+    changed, bound = _in_scope(body, returning)
     statements = [one for one in suites.suite_of(body) if not isinstance(one, cst.FunctionDef | cst.ClassDef)]
-    changed = {path for one in statements for path in _changed_in_place(one)}
-    bound = [pair for one in statements for pair in _bound(one)]
-    while more := {path for target, value in bound if target in changed and (path := _viewed(value))} - changed:
-        changed |= more
     times = Counter(target for target, _ in bound)
     for target, value in bound:
         call = _asarray(value)
@@ -66,6 +84,20 @@ def _changed_in(body: Sequence[cst.CSTNode]) -> Iterator[tuple[str, cst.Call, bo
             alone = _is_its_own(call.args[0].value, statements)
             if alone or times[target] == 1:
                 yield target, call, alone
+
+
+def _in_scope(body: Sequence[cst.CSTNode], returning: bool = False) -> tuple[set[str], list[tuple[str, Expr]]]:
+    """The names that a scope changes in place, those that stand for the same arrays included, and what it binds.
+    `returning`: what the scope returns, under the name of "return", is changed by its callers."""
+    statements = [one for one in suites.suite_of(body) if not isinstance(one, cst.FunctionDef | cst.ClassDef)]
+    changed = {path for one in statements for path in _changed_in_place(one)}
+    bound = [pair for one in statements for pair in _bound(one)]
+    if returning:
+        changed.add("return")
+        bound += [("return", one.value) for each in statements for one in every(each, cst.Return) if one.value]
+    while more := {path for target, value in bound if target in changed and (path := _viewed(value))} - changed:
+        changed |= more
+    return changed, bound
 
 
 def _bound(statement: Statement) -> Iterator[tuple[str, Expr]]:

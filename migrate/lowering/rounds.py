@@ -30,6 +30,7 @@ from migrate.lowering.statements import keys
 from migrate.lowering.statements.keys import Body
 from migrate.lowering.unit import Environment, Helper, Unit
 from migrate.lowering.weights.checkpoint_files import save_objects
+from migrate.numpy_copies import results_changed
 from migrate.options import DEFAULT, CheckpointFormat, Options
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.changing import ObjectClasses, attributes_changed, changing
@@ -125,6 +126,7 @@ def lower_project(
     script.attributes_read = usage.attributes_read(found.source.text for found in inputs)
     script.goes_through_weights = usage.goes_through_weights(found.source.text for found in inputs)
     script.attributes_changed = attributes_changed(found.source.module for found in inputs)
+    script.results_changed = results_changed(found.source.module for found in inputs)
     script.changing_methods = methods_that_change([found.source.module for found in inputs])
     script.own_classes = ObjectClasses([found.source.module for found in inputs], script.attributes_changed)
     units = [Unit(i.source, script, i.scope, i.links, i.unread, i.library, i.passed, i.borrowed) for i in inputs]

@@ -40,6 +40,15 @@ CHANGED = {
     return a
 
 found = act(x)""",
+    "what a function returns": "def act(x):\n    return scores(x).numpy()[0]\n\nfound = act(x)\nfound += 1",
+    "what a method returns": """class Agent:
+    def act(self, x):
+        a = scores(x).numpy()
+        return a
+
+agent = Agent()
+found = agent.act(x)
+found[0] = 0.0""",
     "a method": """class Agent:
     def __init__(self):
         self.last = scores(x).numpy()
