@@ -218,9 +218,8 @@ class Script(ByRound):
     objects: dict[str, set[Place]] = field(default_factory=dict)  # class that is no module -> variables with one of it
     # classes of which a scope has several objects, whose models and optimizers it uses
     told_apart: set[str] = field(default_factory=set)
-    keyed: set[str] = field(
-        default_factory=set
-    )  # methods that take a key since others do that are called in their place
+    # methods that take a key since others do that are called in their place
+    keyed: set[str] = field(default_factory=set)
     found_keyed: set[str] = field(default_factory=set)
     # scopes, and calls (`site_of`) by which they make loaders without a name that they take an example of
     unnamed_loaders: set[tuple[str, int]] = field(default_factory=set, metadata=IN_ONE_ROUND)
