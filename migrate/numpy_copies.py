@@ -81,7 +81,7 @@ def _changed_in(body: Sequence[cst.CSTNode], returning: bool) -> Iterator[tuple[
     for target, value in bound:
         call = _asarray(value)
         if target in changed and call is not None:
-            alone = _is_its_own(call.args[0].value, statements)
+            alone = _is_its_own(call.args[0].value, target, statements)
             if alone or times[target] == 1:
                 yield target, call, alone
 
@@ -157,9 +157,12 @@ def _asarray(value: Expr) -> cst.Call | None:
     return base if isinstance(base, cst.Call) and nodes.dotted(base.func) == _MADE and len(base.args) == 1 else None
 
 
-def _is_its_own(array: Expr, statements: Sequence[Statement]) -> bool:
-    """Whether nothing but the call at hand has an array: it has just been computed, or its name is said no more."""
+def _is_its_own(array: Expr, target: str, statements: Sequence[Statement]) -> bool:
+    """Whether nothing but the call at hand has an array: it has just been computed, or its name is said no more, be it
+    since the array of numpy's has that now. A parameter is the caller's as well."""
     base = _base(array)
     if isinstance(base, cst.Name):
-        return base.value in usage.stores(statements) and usage.loads(statements).count(base.value) == 1
+        added = [nodes.dotted(one.target) for each in statements for one in every(each, cst.AugAssign)]
+        bound = usage.stores(statements).count(base.value) - added.count(base.value)
+        return bound > 1 if base.value == target else bound > 0 and usage.loads(statements).count(base.value) == 1
     return isinstance(base, cst.Call | cst.BinaryOperation | cst.UnaryOperation)

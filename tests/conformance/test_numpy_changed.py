@@ -33,6 +33,12 @@ CHANGED = {
     "two": "found, other = scores(x).numpy(), scores(2 * x).numpy()\nfound += other\nother -= 1",
     "a sum": "found = scores(x).sum().numpy()\nfound += 1",
     "a name that is said no more": "y = scores(x)\nfound = y.numpy()\nfound += 1",
+    "the name of the tensor": "found = scores(x)\nfound = found.numpy()\nfound += 1",
+    "the name of a row": """found = 0
+for row in scores(x):
+    row = row.numpy()
+    row *= 2
+    found = found + row""",
     "a function": """def act(x, noise=0.5):
     a = scores(x).numpy()
     if noise:
@@ -74,6 +80,11 @@ def test_a_tensor_that_is_used_further_on_is_refused(read: str) -> None:
     source = f"{HEAD}y = scores(x)\nfound = y.detach().numpy()\nfound += 1\nprint({read})\n"
     (found,) = rewritten.conversion(source).report.diagnostics
     assert (found.code, found.line) == ("MIG303", 12) and "`found`" in found.message
+
+
+def test_a_tensor_of_the_callers_is_refused() -> None:
+    source = f"{HEAD}def doubled(x):\n    x = x.numpy()\n    x *= 2\n    return x\n\nfound = doubled(x)\nprint(x)\n"
+    assert [one.code for one in rewritten.conversion(source).report.diagnostics] == ["MIG303"]
 
 
 def test_what_is_only_read_is_none() -> None:
