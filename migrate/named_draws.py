@@ -67,7 +67,5 @@ def _pair(first: Expr, second: Expr) -> Expr | None:
     if not isinstance(first, cst.Subscript) or not isinstance(second, cst.Subscript):
         return None
     whole = nodes.code(first.value)
-    taken = (f"{whole}[0]", f"{whole}[1]")
-    return (
-        first.value if (nodes.code(first), nodes.code(second)) == taken and isinstance(first.value, cst.Call) else None
-    )
+    both = (nodes.code(first), nodes.code(second)) == (f"{whole}[0]", f"{whole}[1]")
+    return first.value if both and isinstance(first.value, cst.Call) else None

@@ -20,7 +20,7 @@ from migrate.files.source import SourceFile
 from migrate.lowering import Input
 from migrate.lowering.plainer.copied_input import Edits, edited
 from migrate.syntax import nodes, suites, usage
-from migrate.syntax.imported import imported_names
+from migrate.syntax.imported import imported_names, module_written
 from migrate.syntax.mentions import declared
 from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every, walk
@@ -304,8 +304,7 @@ def _imported(one: Input) -> _Imported:
     links = {link: scope for link, scope in one.links.items() if link}
     names, modules = set[str](), dict[str, str | None]()
     for node in every(one.source.module, (cst.Import, cst.ImportFrom)):
-        module = nodes.dotted(node.module) if isinstance(node, cst.ImportFrom) and node.module else ""
-        text = "." * len(node.relative) + (module or "") if isinstance(node, cst.ImportFrom) else ""
+        text = module_written(node) if isinstance(node, cst.ImportFrom) else ""
         if isinstance(node.names, cst.ImportStar):
             names |= {"*"} if text in links else set()
             continue

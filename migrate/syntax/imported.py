@@ -24,6 +24,11 @@ def imported_names(module: cst.Module) -> dict[str, str]:
     return found
 
 
+def module_written(line: cst.ImportFrom) -> str:
+    """The module that an import is from, as it is written: "..data.sets" of `from ..data.sets import digits`."""
+    return "." * len(line.relative) + ((nodes.dotted(line.module) or "") if line.module else "")
+
+
 def full_name(node: Expr, imported: Mapping[str, str]) -> str:
     """A dotted name with what its first part has been imported as; "" of what is none, and of other names."""
     first, dot, rest = (nodes.dotted(node) or "").partition(".")

@@ -14,8 +14,8 @@ import libcst as cst
 
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
-from migrate.syntax import nodes, usage
-from migrate.syntax.imported import imported_names
+from migrate.syntax import usage
+from migrate.syntax.imported import imported_names, module_written
 from migrate.syntax.mentions import by_itself, names_of_class
 from migrate.syntax.scopes import bound_by_scopes
 from migrate.syntax.walking import every
@@ -58,8 +58,7 @@ def _taken_from(scope: str, inputs: Sequence[Input]) -> set[str]:
     found = set[str]()
     for one in inputs:
         for line in every(one.source.module, cst.ImportFrom):
-            module = "." * len(line.relative) + (nodes.dotted(line.module) or "" if line.module else "")
-            if one.links.get(module) == scope and not isinstance(line.names, cst.ImportStar):
+            if one.links.get(module_written(line)) == scope and not isinstance(line.names, cst.ImportStar):
                 found |= {alias.evaluated_name for alias in line.names}
     return found
 

@@ -10,6 +10,7 @@ import libcst as cst
 from migrate.known.qualified import inside
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites
+from migrate.syntax.imported import module_written
 from migrate.syntax.walking import every
 
 _MODULES = ("nn.Module", "torch.nn.Module", "Module", "nn_Module")
@@ -97,8 +98,7 @@ class _Named:
 def _imports(one: Input) -> Iterator[_Import]:
     links = {text: scope for text, scope in one.links.items() if text}
     for node in every(one.source.module, (cst.Import, cst.ImportFrom)):
-        module = nodes.dotted(node.module) if isinstance(node, cst.ImportFrom) and node.module else ""
-        text = "." * len(node.relative) + (module or "") if isinstance(node, cst.ImportFrom) else ""
+        text = module_written(node) if isinstance(node, cst.ImportFrom) else ""
         if isinstance(node.names, cst.ImportStar):
             if text in links:
                 yield _Import("", links[text])

@@ -13,7 +13,8 @@ import libcst as cst
 from migrate.known.starred import PYTHON, names_of
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
-from migrate.syntax import nodes, suites, usage
+from migrate.syntax import suites, usage
+from migrate.syntax.imported import module_written
 from migrate.syntax.nodes import Statement
 from migrate.syntax.scopes import read_from_outside
 
@@ -39,7 +40,7 @@ def _stars(module: cst.Module) -> dict[Statement, str]:
     for line in suites.suite_of(module.body):
         small = suites.alone(line)
         if isinstance(small, cst.ImportFrom) and isinstance(small.names, cst.ImportStar):
-            found[line] = "." * len(small.relative) + (nodes.dotted(small.module) or "" if small.module else "")
+            found[line] = module_written(small)
     return found
 
 

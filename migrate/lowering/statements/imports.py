@@ -23,6 +23,7 @@ from migrate.lowering.models.summaries import PACKAGES as SUMMARIES
 from migrate.lowering.modules.registered_settings import only_in_module_classes
 from migrate.machine import NO_OPS, REGISTRIES
 from migrate.syntax import nodes
+from migrate.syntax.imported import module_written
 from migrate.syntax.nodes import Statement
 
 _PROGRESS = (
@@ -70,7 +71,7 @@ class Imports(Binding):
         if small.relative and self.unit.library:
             small = _absolute(small, self.unit.library)
             line = line.with_changes(body=[small])
-        module = "." * len(small.relative) + ((nodes.dotted(small.module) or "") if small.module else "")
+        module = module_written(small)
         if module.split(".")[0] in PACKAGES:
             return self.from_torch(line, small, module)
         if module == "__future__" and self.unit.source.notebook is not None and _IN_FORCE.issuperset(_names(small)):
