@@ -37,3 +37,9 @@ def _collect() -> dict[str, Layer]:
 
 
 TABLE: dict[str, Layer] = _collect()
+
+
+def is_model_alone(name: str) -> bool:
+    """Whether a layer outside of any module is a model, with a state: it has weights, or a train mode. Others are no
+    more than functions."""
+    return name == "torch.nn.Sequential" or (name in TABLE and bool(TABLE[name].weights or TABLE[name].trains))

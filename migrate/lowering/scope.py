@@ -44,7 +44,7 @@ from migrate.lowering.parts import Parts
 from migrate.lowering.plainer.new_parts import NewPart
 from migrate.lowering.statements.blocks import Block
 from migrate.lowering.unit import Environment, Unit, known
-from migrate.lowering.updates.region import Clip, Gathering, Tracing, method_call_of
+from migrate.lowering.updates.region import Clip, Gathering, Tracing, call_of, method_call_of, weights_of_backward
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -348,14 +348,16 @@ class Scope(Parts):
         return kind.name if isinstance(kind, TorchName) else None
 
     def differentiated(self, statement: Statement) -> Expr | None:
-        """What a statement calls torch's `backward()` of; a class of the script's own may have a method of that
-        name."""
-        receiver = method_call_of(statement, "backward")
-        if receiver is None:
+        """What a statement calls torch's `backward()` of. A class of the script's own may have a method of that name,
+        and what other packages have of it is given the loss: `engine.backward(loss)`."""
+        receiver, call = method_call_of(statement, "backward"), call_of(statement)
+        if receiver is None or call is None:
             return None
-        own = "backward" in self.unit.own_methods
         kind = self.kind_of(receiver.value)
-        return None if own and (type(kind) is Kind or isinstance(kind, Instance)) else receiver.value
+        unknown = type(kind) is Kind or isinstance(kind, Instance)
+        return (
+            None if unknown and ("backward" in self.unit.own_methods or weights_of_backward(call)) else receiver.value
+        )
 
     def stops_gradients(self, context: Expr) -> bool:
         """Whether a context, or a decorator, surely records no gradients: `torch.no_grad()`."""

@@ -177,6 +177,7 @@ class Unit:
     choices: dict[cst.Call, Expr] = field(default_factory=dict)  # calls of what gives an argument or makes another
     spelled_out: dict[cst.Call, cst.Call] = field(default_factory=dict)  # calls of shorthands -> those of methods
     apart: dict[Statement, list[Statement]] = field(default_factory=dict)  # the same, of what becomes several
+    objects_named: dict[str, set[str]] = field(default_factory=dict)  # scope -> names of objects that had none
     taken_gradients: dict[Statement, list[Statement]] = field(default_factory=dict)  # the same, see `TakenGradients`
     moving: set[Expr] = field(default_factory=set)  # parts of lists of layers that move their channels themselves
     rows: set[Expr] = field(default_factory=set)  # empty dicts that become rows of layers under names of their own

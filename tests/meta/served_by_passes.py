@@ -97,4 +97,49 @@ BY_A_PASS: dict[str, tuple[str, str]] = {
     "torch.accelerator.is_available": ("SCRIPT", "print(torch.accelerator.is_available())"),
     "torch.FloatTensor": ("SCRIPT", "x = torch.FloatTensor([[1, 2, 3]])"),
     "torch.Tensor": ("SCRIPT", "print(torch.Tensor([1, 2]))"),
+    "Module.modules": (
+        "SCRIPT",
+        "for m in model.modules():\n    if isinstance(m, nn.Linear):\n        nn.init.zeros_(m.bias)",
+    ),
+    "Module.named_modules": (
+        "SCRIPT",
+        "for name, m in model.named_modules():\n    if isinstance(m, nn.Linear):\n        nn.init.zeros_(m.bias)",
+    ),
+    "Module.children": (
+        "SCRIPT",
+        "for child in model.children():\n    for p in child.parameters():\n        p.requires_grad = False",
+    ),
+    "Module.add_module": ("INIT", 'self.add_module("more", nn.Linear(2, 2))'),
+    "torch.nn.Buffer": ("INIT", "self.mask = nn.Buffer(torch.ones(2))"),
+    "torch.nn.Sequential (subclass)": (
+        "SCRIPT",
+        "class Block(nn.Sequential):\n"
+        "    def __init__(self):\n"
+        "        super().__init__(nn.Linear(3, 2), nn.ReLU())\n"
+        "\n"
+        "\n"
+        "print(Block()(x))",
+    ),
+    "torch.nn.DataParallel": ("SCRIPT", "model = nn.DataParallel(model)"),
+    "torch.nn.parallel.DistributedDataParallel": ("SCRIPT", "model = nn.parallel.DistributedDataParallel(model)"),
+    "torch.distributed.init_process_group": ("SCRIPT", 'torch.distributed.init_process_group("nccl")'),
+    "torch.distributed.destroy_process_group": ("SCRIPT", "torch.distributed.destroy_process_group()"),
+    "torch.distributed.get_rank": ("SCRIPT", "print(torch.distributed.get_rank())"),
+    "torch.distributed.get_world_size": ("SCRIPT", "print(torch.distributed.get_world_size())"),
+    "torch.distributed.barrier": ("SCRIPT", "torch.distributed.barrier()"),
+    "torch.distributed.all_reduce": ("SCRIPT", "total = torch.ones(3)\ntorch.distributed.all_reduce(total)"),
+    "torch.cuda.max_memory_allocated": ("SCRIPT", "print(torch.cuda.max_memory_allocated())"),
+    "torch.compile": ("SCRIPT", "model = torch.compile(model)"),
+    "torch.Generator": ("SCRIPT", "g = torch.Generator()\ng.manual_seed(3)\nprint(torch.randn(3, generator=g))"),
+    "torch.autocast": ("SCRIPT", 'with torch.autocast("cpu", dtype=torch.bfloat16):\n    print(model(x))'),
+    "torch.cuda.amp.autocast": ("SCRIPT", "with torch.cuda.amp.autocast():\n    print(model(x))"),
+    "GradScaler.update": ("SCRIPT", "scaler = torch.amp.GradScaler()\nscaler.update()"),
+    "accelerator.backward": (
+        "SCRIPT",
+        "from accelerate import Accelerator\n"
+        "accelerator = Accelerator()\n"
+        "optimizer.zero_grad()\n"
+        "accelerator.backward(model(x).sum())\n"
+        "optimizer.step()",
+    ),
 }

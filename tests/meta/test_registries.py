@@ -38,7 +38,6 @@ def test_every_file_of_rules_and_layers_is_in_its_catalogue() -> None:
     files = {path.stem for path in (PACKAGE / "rules").glob("[!_]*.py")} - {
         "rule",
         "catalogue",
-        "not_yet",
         "agreement",
         "limits",
         "sizes",

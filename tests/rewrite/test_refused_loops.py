@@ -143,3 +143,36 @@ def test_numbers_that_jit_has_to_know_are_not_taken_before_the_step(loss: str) -
     made += f"for n in torch.tensor([2, 3]):\n    loss = {loss}\n    optimizer.zero_grad()\n    loss.backward()\n"
     source = f"import torch\nfrom torch import nn\n\n{made}    optimizer.step()\n"
     assert "MIG401" in [one.code for one in convert(parse("train.py", source)).report.diagnostics]
+
+
+BACKWARD = """import torch
+from torch import nn
+from engines import Engine
+
+engine = Engine()
+model = nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    optimizer.zero_grad()
+    loss = model(torch.ones(4, 3)).square()
+    GOING
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "going", ["engine.backward(loss)", "engine.backward(gradient=loss)", "engine.run.backward(loss)"]
+)
+def test_what_is_not_known_to_be_a_tensor_does_not_go_backward(going: str) -> None:
+    """Engines of other packages are given the loss, where a tensor is given its gradient."""
+    made = convert(parse("train.py", BACKWARD.replace("GOING", going)))
+    assert ("MIG306", f".backward() of {going.partition('.backward')[0]}") in [
+        (one.code, one.message) for one in made.report.diagnostics
+    ]
+    assert f"    {going}\n" in made.text and "stop_gradient" not in made.text
+
+
+@pytest.mark.parametrize("given", ["torch.ones_like(loss)", "gradient=torch.ones(4, 1)", "loss.detach()"])
+def test_a_tensor_goes_backward_from_a_gradient(given: str) -> None:
+    made = convert(parse("train.py", BACKWARD.replace("GOING", f"loss.backward({given})")))
+    assert not made.report.diagnostics and "value_and_grad" in made.text

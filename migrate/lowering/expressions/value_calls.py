@@ -33,6 +33,7 @@ from migrate.known.kinds import (
 )
 from migrate.known.qualified import inside
 from migrate.known.weight_kinds import CHECKPOINT, Parameters, Selection
+from migrate.layers.table import is_model_alone
 from migrate.lowering.expressions.arguments import placed
 from migrate.lowering.expressions.builtin_calls import BuiltinCalls
 from migrate.lowering.expressions.einops_calls import EinopsCalls
@@ -53,11 +54,13 @@ from migrate.lowering.models.summaries import Summaries
 from migrate.lowering.modules.makers import MakerValues
 from migrate.lowering.modules.perhaps_layers import refuse_perhaps_layer
 from migrate.lowering.modules.tied_layers import TiedLayers
+from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.changed_inputs import ChangedInputs
 from migrate.lowering.updates.computed_in_loss import ComputedInLoss
 from migrate.lowering.updates.derivatives import Derivatives
 from migrate.rules.rule import Value
 from migrate.syntax import nodes
+from migrate.syntax.chains import unchained
 from migrate.syntax.nodes import Expr
 
 FOREIGN = Plain("foreign")  # what a constructor has from another package: where it is called, it is a module
@@ -132,6 +135,10 @@ class ValueCalls(
         if isinstance(kind, Model):
             return self.model_call(node, callee)
         if isinstance(kind, Module):
+            made = unchained(node.func)
+            name = self.torch_name(made.func) if isinstance(made, cst.Call) else None
+            if self.context in HOST_CONTEXTS and is_model_alone(name or ""):
+                raise Unsupported("MIG301", f"{nodes.code(node.func)}: a model that has no name of its own")
             return self.layer_call(node, callee, kind)
         if isinstance(kind, Tied):
             return self.tied_call(node, kind)

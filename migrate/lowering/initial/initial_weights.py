@@ -36,6 +36,7 @@ from migrate.lowering.initial.initializers_of_flax import (
 from migrate.lowering.initial.initializing_functions import IN_ANY_CLASS
 from migrate.lowering.initial.layers_in_turn import stand_for, turns_of_layers
 from migrate.lowering.initial.names_of_rows import by_names_of_rows
+from migrate.lowering.initial.names_unasked import without_names
 from migrate.lowering.modules.constructors import set_before
 from migrate.lowering.modules.layer_weights import in_order_of_flax
 from migrate.lowering.modules.module_weights import is_still
@@ -345,7 +346,7 @@ class InitialWeights(TestsOfParts, HandedDown):
 
     def modules_loop(self, node: cst.For) -> list[Statement] | None:
         """`for m in self.modules(): if isinstance(m, nn.Linear): ...`: a function given to apply, written in place."""
-        node = by_names_of_rows(node) or node
+        written, node = node, by_names_of_rows(node) or without_names(node)
         called = nodes.dotted(node.iter.func) if isinstance(node.iter, cst.Call) else None
         owner, _, method = (called or "").rpartition(".")
         if self.context == "setup" and owner == "self" and method in LISTING:
@@ -358,7 +359,7 @@ class InitialWeights(TestsOfParts, HandedDown):
                 return made
         turns = turns_of_layers(self, node)
         if turns is not None:
-            return self.suite(stand_for(self, node, turns))
+            return self.suite(stand_for(self, written, turns))
         if self.context in HOST_CONTEXTS:
             return self.initialising_modules(node)
         if self.context != "setup" or not isinstance(node.target, cst.Name):

@@ -21,6 +21,7 @@ from migrate.lowering.initial.applied_to_parts import fill_part
 from migrate.lowering.initial.filled_last import counts_after, filled_by, moment_of
 from migrate.lowering.initial.initializers_of_flax import completed, fills_weight, outputs_first, scales
 from migrate.lowering.initial.initializing_functions import initializers_in, initializers_of
+from migrate.lowering.initial.names_unasked import without_names
 from migrate.lowering.initial.told_layers import ToldLayers
 from migrate.syntax import nodes, suites
 from migrate.syntax.nodes import Expr
@@ -184,9 +185,10 @@ class Initializers(ToldLayers):
         loop = suites.below_docstring(node)
         if len(parameters) != 1 or len(loop) != 1 or not isinstance(loop[0], cst.For):
             return None
-        every, target = loop[0].iter, loop[0].target
+        plain = without_names(loop[0])
+        every, target = plain.iter, plain.target
         modules = isinstance(every, cst.Call) and nodes.dotted(every.func) == f"{parameters[0].name.value}.modules"
-        body = suites.suite_of(loop[0].body.body)
+        body = suites.suite_of(plain.body.body)
         if not modules or not isinstance(target, cst.Name) or not self.only_fills(body):
             return None
         return cst.FunctionDef(node.name, cst.Parameters([cst.Param(target)]), cst.IndentedBlock(body))

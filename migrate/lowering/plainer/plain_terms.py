@@ -24,7 +24,7 @@ from migrate.lowering.plainer.plain_leaves import PlainLeaves
 from migrate.lowering.plainer.taken_gradients import TakenGradients
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.blocks import Block
-from migrate.lowering.updates.region import call_of, method_call_of
+from migrate.lowering.updates.region import call_of, method_call_of, weights_of_backward
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.remembering import remembered
@@ -210,14 +210,8 @@ class PlainTerms(
     def weighed_backward(self, statement: cst.SimpleStatementLine) -> list[Statement] | None:
         """`y.backward(v)` goes backward from a number: `y.sum()` where v is of ones, else `(y * v).sum()`."""
         loss, call = self.differentiated(statement), call_of(statement)
-        given = [arg for arg in call.args if arg.keyword is None or arg.keyword.value == "gradient"] if call else []
-        if (
-            loss is None
-            or call is None
-            or isinstance(self.kind_of(loss), Accelerator)
-            or len(given) != 1
-            or nodes.is_literal(given[0].value, None)
-        ):
+        given = weights_of_backward(call) if call is not None else []
+        if loss is None or call is None or isinstance(self.kind_of(loss), Accelerator) or len(given) != 1:
             return None
         if statement in self.unit.apart:
             return self.unit.apart[statement]

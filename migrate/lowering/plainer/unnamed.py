@@ -1,16 +1,18 @@
-"""Objects without a name: `fit(Net(), optim.Adam(...))`. Their state needs a variable, so they get one, too."""
+"""Objects without a name: `fit(Net(), optim.Adam(...))`, `Net()(x)`. Their state needs a variable, so they get one,
+too."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 
 import libcst as cst
 
 from migrate.known.facts import FunctionFacts
 from migrate.known.kinds import Function, HostClass, Instance, Kind, Model, ModuleClass, Optimizer
-from migrate.known.qualified import spelled
+from migrate.known.qualified import snake_case, spelled
 from migrate.known.weight_kinds import OwnOptimizer
-from migrate.layers.table import TABLE
+from migrate.layers.table import is_model_alone
 from migrate.lowering.expressions.arguments import argument_names
 from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.models.borrowed_models import called_kind
@@ -27,10 +29,13 @@ class Unnamed(Scope):
 
     def named_first(self, line: cst.SimpleStatementLine, small: cst.BaseSmallStatement) -> list[Statement] | None:
         """Such a statement with others before it that give the objects names; None for other statements."""
-        if self.context not in HOST_CONTEXTS or not isinstance(small, cst.Assign | cst.Expr | cst.Return):
+        if self.context not in HOST_CONTEXTS or not isinstance(small, cst.Assign | cst.Expr | cst.Return | cst.Assert):
             return None
         if line in self.unit.apart:
             return self.unit.apart[line]
+        if isinstance(small, cst.Assert):
+            made, test = self.named_parts(small.test)
+            return self.named_before(line, made, small.with_changes(test=test)) if made else None
         if small.value is None:
             return None
         received = self.received_first(line, small) if isinstance(small, cst.Assign) else None
@@ -50,6 +55,12 @@ class Unnamed(Scope):
         last: cst.BaseSmallStatement = small.with_changes(value=value)
         if kept:
             last = cst.Assign([nodes.target(nodes.tuple_of(kept, parentheses=False) if kept[1:] else kept[0])], value)
+        return self.named_before(line, made, last)
+
+    def named_before(
+        self, line: cst.SimpleStatementLine, made: Sequence[tuple[str, Expr]], last: cst.BaseSmallStatement
+    ) -> list[Statement]:
+        """What a line becomes behind the assignments of the objects that it has made, by their names."""
         statements = [cst.SimpleStatementLine([cst.Assign([nodes.target(nodes.name(n))], v)]) for n, v in made]
         statements.append(line.with_changes(body=[last], leading_lines=[]))
         return self.one_after_another(line, statements)
@@ -119,13 +130,17 @@ class Unnamed(Scope):
         return taken | (set(self.facts.parameter_names) if self.facts is not None else set())
 
     def named_parts(self, value: Expr) -> tuple[list[tuple[str, Expr]], Expr]:
-        """The objects that an expression makes for functions of the user's, each with the name that it gets; and the
-        expression with those names."""
-        if not any(self.makes_object(arg.value) for call in usage.calls(value) for arg in call.args):
+        """The objects that an expression makes for functions of the user's, or calls at once, each with the name that
+        it gets; and the expression with those names."""
+        found = usage.calls(value)
+        given = any(self.makes_object(arg.value) for call in found for arg in call.args)
+        if not given and not any(map(self.called_at_once, found)):
             return [], value
-        transformer = _Named(self.objects_given, self.names_taken())
+        before = self.unit.objects_named.setdefault(self.scope, set())
+        transformer = _Named(self.objects_given, self.called_at_once, self.names_taken() | before)
         named = value.visit(transformer)
         assert isinstance(named, cst.BaseExpression)
+        before.update(name for name, _ in transformer.found)
         return transformer.found, named
 
     def objects_given(self, call: cst.Call) -> list[str]:
@@ -136,6 +151,15 @@ class Unnamed(Scope):
         names = argument_names(call.args, facts.parameter_names[1:] if facts.method else facts.parameter_names)
         pairs = zip(call.args, names, strict=True)
         return [name if not arg.star and self.makes_object(arg.value) else "" for arg, name in pairs]
+
+    def called_at_once(self, call: cst.Call) -> str:
+        """A name for the model that `Net()(x)` makes and calls; "" for other calls."""
+        made = unchained(call.func)
+        if not isinstance(made, cst.Call) or not self.makes_object(made):
+            return ""
+        kind = self.kind_of(made.func)
+        name = spelled(kind.cls) if isinstance(kind, ModuleClass) else self.torch_name(made.func) or "model"
+        return snake_case(name.rpartition(".")[2])
 
     def called(self, func: Expr) -> FunctionFacts | None:
         """The function of the user's that is called: a method and a constructor, too."""
@@ -158,8 +182,7 @@ class Unnamed(Scope):
         if nodes.dotted(node.func) in ("copy.deepcopy", "deepcopy") and len(node.args) == 1:
             return isinstance(self.kind_of(node.args[0].value), Model)
         name = self.torch_name(node.func) or ""
-        layer = name == "torch.nn.Sequential" or (name in TABLE and bool(TABLE[name].weights))
-        return layer or name in OPTIMIZERS or name in SCHEDULES or name in COMPOSED
+        return is_model_alone(name) or name in OPTIMIZERS or name in SCHEDULES or name in COMPOSED
 
     def optimizes(self, node: Expr) -> bool:
         """Whether an expression is an optimizer that is just made."""
@@ -201,9 +224,11 @@ def short_name(kind: Kind) -> str:
 class _Named(cst.CSTTransformer):
     """Puts names in the place of the objects that are made for a function, where they are surely made, and once."""
 
-    def __init__(self, given: Callable[[cst.Call], Sequence[str]], taken: set[str]) -> None:
+    def __init__(
+        self, given: Callable[[cst.Call], Sequence[str]], at_once: Callable[[cst.Call], str], taken: set[str]
+    ) -> None:
         super().__init__()
-        self.given, self.taken = given, taken
+        self.given, self.at_once, self.taken = given, at_once, taken
         self.found: list[tuple[str, Expr]] = []
 
     def _nothing(self, node: cst.CSTNode) -> bool:
@@ -213,11 +238,18 @@ class _Named(cst.CSTTransformer):
     visit_IfExp = visit_BooleanOperation = _nothing
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
-        args = list(updated_node.args)
-        for number, wanted in enumerate(self.given(original_node)):
-            if wanted:
-                name = usage.unused_name(wanted, self.taken)
-                self.taken.add(name)
-                self.found.append((name, args[number].value))
-                args[number] = args[number].with_changes(value=cst.Name(name))
-        return updated_node.with_changes(args=args)
+        args = [
+            arg.with_changes(value=self.named(wanted, arg.value)) if wanted else arg
+            for arg, wanted in zip_longest(updated_node.args, self.given(original_node), fillvalue="")
+            if not isinstance(arg, str)
+        ]
+        at_once = self.at_once(original_node)
+        func = self.named(at_once, updated_node.func) if at_once else updated_node.func
+        return updated_node.with_changes(func=func, args=args)
+
+    def named(self, wanted: str, made: Expr) -> cst.Name:
+        """A name for what is made here, from now on."""
+        name = usage.unused_name(wanted, self.taken)
+        self.taken.add(name)
+        self.found.append((name, made))
+        return cst.Name(name)

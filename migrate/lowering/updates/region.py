@@ -166,6 +166,12 @@ def method_call_of(statement: Statement, method: str) -> cst.Attribute | None:
     return func if isinstance(func, cst.Attribute) and func.attr.value == method else None
 
 
+def weights_of_backward(call: cst.Call) -> list[cst.Arg]:
+    """The gradient that a call of `backward()` starts from, as its argument; none for `backward(None)`."""
+    given = [arg for arg in call.args if arg.keyword is None or arg.keyword.value == "gradient"]
+    return [] if len(given) == 1 and nodes.is_literal(given[0].value, None) else given
+
+
 def first_backward(suite: Sequence[Statement], start: int = 0) -> int | None:
     """Where the first statement of a suite is, from a place on, that is nothing but a call of `backward()`."""
     return next((at for at in range(start, len(suite)) if method_call_of(suite[at], "backward") is not None), None)
