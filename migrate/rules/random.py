@@ -48,7 +48,7 @@ register(_like("randn_like", "normal"))
 register(_like("rand_like", "uniform"))
 
 
-@rule("torch.randint", signature=f"low, high=None, size=None, *, generator=None, {FACTORY}", dtype="int", draws=True)
+@rule("torch.randint", signature=f"low=0, high=None, size=None, *, generator=None, {FACTORY}", dtype="int", draws=True)
 def randint(call: Call) -> Value:
     """With two positional arguments, the first is the (excluded) upper bound.
 
@@ -58,6 +58,8 @@ def randint(call: Call) -> Value:
     jax.random.randint(key, (4,), 1, 5)
     >>> torch.randint(0, 5, size=(4,), dtype=torch.int16)
     jax.random.randint(key, (4,), 0, 5, jnp.int16)
+    >>> torch.randint(high=5, size=(4,))
+    jax.random.randint(key, (4,), 0, 5)
     >>> torch.randint(5, (4,), dtype=torch.float32)
     jax.random.randint(key, (4,), 0, 5).astype(jnp.float32)
     """

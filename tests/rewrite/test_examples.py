@@ -330,3 +330,35 @@ OTHERS = ["yield obj[1], obj[0]", "if freq:\n                yield obj", "yield 
 def test_one_that_does_more_is_asked_itself(given: str) -> None:
     made = rewritten.conversion(LOGGED.replace("YIELD", given)).text
     assert OF_THE_LOADER not in made and 'log_every(loader, 2, "train")' in made.replace("'", '"')
+
+
+@pytest.mark.parametrize(
+    ("drawn", "made"),
+    [
+        ("torch.randperm(32)[:8]", "jnp.zeros((1, 4))"),
+        ("torch.randperm(32, generator=g)[4:8]", "jnp.zeros((1, 4))"),
+        ("torch.randint(0, 32, (8,))", "jnp.zeros((1, 4))"),
+        ("torch.randint(high=32, size=(8,))", "jnp.zeros((1, 4))"),
+        ("np.random.choice(3, 2)", "jnp.ones((3, 4))[:1]"),
+    ],
+)
+def test_rows_that_are_drawn_are_one_row(drawn: str, made: str) -> None:
+    """The model is made before the data are: nothing is drawn for its example, and torch is not asked."""
+    source = f"""import numpy as np
+import torch
+from torch import nn
+
+g = torch.Generator().manual_seed(3)
+net = nn.Linear(4, 3)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+x, z = torch.randn(32, 4), torch.ones(3, 4)
+for i in range(5):
+    rows = {drawn}
+    loss = net({"z" if "np" in drawn else "x"}[rows]).square().sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+    text = rewritten.clean(source).text
+    assert f"net.init(subkey, {made})" in text and "torch." not in text
+    rewritten.executed(text)

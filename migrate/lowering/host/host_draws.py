@@ -266,10 +266,33 @@ class _Undrawn(cst.CSTTransformer):
         if inside is not None:
             return self.scope.undrawn(inside)
         index = original_node.slice[0].slice if len(original_node.slice) == 1 else None
-        call = index.value if isinstance(index, cst.Index) else None
-        if not isinstance(call, cst.Call) or not self.scope.host_only(nodes.dotted(call.func) or ""):
-            return updated_node
-        return nodes.expression("{x}[:1]", x=updated_node.value) if _draws_rows(call) else updated_node
+        drawn_rows = isinstance(index, cst.Index) and self.draws_rows(index.value)
+        return self.one_row(updated_node.value) if drawn_rows else updated_node
+
+    def draws_rows(self, index: Expr) -> bool:
+        """Whether an index is several numbers that are drawn: `np.random.choice(n, 32)`, `torch.randperm(n)[:32]`."""
+        while isinstance(index, cst.Subscript) and isinstance(index.slice[0].slice, cst.Slice) and not index.slice[1:]:
+            index = index.value
+        if not isinstance(index, cst.Call):
+            return False
+        if self.scope.host_only(nodes.dotted(index.func) or ""):
+            return _draws_rows(index)
+        torchs = self.scope.torch_name(index.func)
+        sizes = [arg.value for arg in index.args if arg.keyword is None or arg.keyword.value == "size"]
+        whole = (
+            torchs == "torch.randint"
+            and bool(sizes)
+            and isinstance(sizes[-1], cst.Tuple)
+            and len(sizes[-1].elements) == 1
+        )
+        return torchs == "torch.randperm" or whole
+
+    def one_row(self, node: Expr) -> Expr:
+        """The first row of a tensor, with its axis: `torch.zeros(1, 4)` of `torch.zeros(32, 4)`."""
+        sizes = node.args if isinstance(node, cst.Call) and self.scope.torch_name(node.func) == "torch.zeros" else ()
+        if len(sizes) < 2 or any(arg.keyword or arg.star for arg in sizes):
+            return nodes.expression("{x}[:1]", x=node)
+        return node.with_changes(args=[sizes[0].with_changes(value=cst.Integer("1")), *sizes[1:]])
 
 
 def _draws_rows(node: cst.Call) -> bool:
