@@ -14,6 +14,7 @@ from migrate.apis import PACKAGES, is_data_api
 from migrate.diagnostics import Diagnostic
 from migrate.files.source import SourceFile
 from migrate.numpy_copies import written_to
+from migrate.shared_arrays import SHARING, written_while_shared
 from migrate.syntax import usage
 from migrate.syntax.nodes import Statement
 from migrate.syntax.unbound import unbound
@@ -52,6 +53,19 @@ def read_only(source: SourceFile, text: str) -> list[Diagnostic]:
         column = said.start() - source.text.rfind("\n", 0, said.start()) if said else 0
         found.append(Diagnostic(source.path, line, column, "MIG303", f"`{name}` {told}", source.line(line)))
     return found
+
+
+def shared(source: SourceFile, text: str) -> list[Diagnostic]:
+    """Arrays of numpy's that the script writes to while a tensor shares them."""
+    if not any(name in source.text for name in SHARING):
+        return []
+    found = written_while_shared(source.module, text)
+    places = ((*source.place(statement), array, tensor) for statement, array, tensor in found)
+    told = "is changed in place, and in torch `{}`, which shares its memory, with it"
+    return [
+        Diagnostic(source.path, line, column, "MIG303", f"`{array}` {told.format(tensor)}", source.line(line))
+        for line, column, array, tensor in places
+    ]
 
 
 def torch_left(

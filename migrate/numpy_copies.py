@@ -90,7 +90,7 @@ def _in_scope(body: Sequence[cst.CSTNode], returning: bool = False) -> tuple[set
     """The names that a scope changes in place, those that stand for the same arrays included, and what it binds.
     `returning`: what the scope returns, under the name of "return", is changed by its callers."""
     statements = [one for one in suites.suite_of(body) if not isinstance(one, cst.FunctionDef | cst.ClassDef)]
-    changed = {path for one in statements for path in _changed_in_place(one)}
+    changed = {path for one in statements for path in changed_in_place(one)}
     bound = [pair for one in statements for pair in _bound(one)]
     if returning:
         changed.add("return")
@@ -106,7 +106,8 @@ def _bound(statement: Statement) -> Iterator[tuple[str, Expr]]:
     yield from ((path, value) for target, value in pairs if (path := nodes.dotted(target)))
 
 
-def _changed_in_place(statement: Statement) -> Iterator[str]:
+def changed_in_place(statement: Statement) -> Iterator[str]:
+    """What a statement changes in place, be it an array or a number, by names and attributes."""
     for one in every(statement, (cst.AugAssign, cst.AssignTarget, cst.Call)):
         for each in _written(one):
             path = nodes.dotted(_without_entries(each))

@@ -208,6 +208,7 @@ def _output(member: Member, lowered: Lowered | None, broken: Diagnostic | None) 
         *checks.torch_left(lowered.source, lowered.parts, lowered.rebound.union(THIRD_PARTY)),
         *checks.undefined(source.path, source.text, text, lowered.refused),
         *checks.read_only(source, text),
+        *checks.shared(source, text),
     ]
     if source.notebook is not None:
         return _notebook_output(member, source.notebook, text, found)

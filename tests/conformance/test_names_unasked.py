@@ -1,4 +1,4 @@
-"""Loops over modules and their names that ask no names: `for name, m in net.named_modules(): nn.init.zeros_(m.bias)`."""
+"""Loops over modules and their names that ask no names: `for name, m in net.named_modules(): m.bias.data.zero_()`."""
 
 from __future__ import annotations
 
