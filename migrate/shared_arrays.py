@@ -44,7 +44,7 @@ def written_while_shared(module: cst.Module, left: str) -> Iterator[tuple[Statem
                     continue
                 array = nodes.code(made.args[0].value)
                 write = _written_first(following, array, target.value)
-                if write is not None:
+                if write is not None and array != target.value:
                     yield write, array, target.value
 
 

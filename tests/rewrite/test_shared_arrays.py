@@ -28,6 +28,7 @@ OWN = {
     "made again in each turn": "for i in range(3):\n    a[i] = 5\n    t = torch.from_numpy(a)\n    print(t)\n",
     "a copy": "t = torch.tensor(a)\na[0] = 5\nprint(t)\n",
     "a copy of another type": "t = torch.from_numpy(a).float()\na[0] = 5\nprint(t)\n",
+    "a tensor of its name": "a = torch.from_numpy(a)\na[0] = 5\nprint(a)\n",
     "a list": "b = [1.0, 2.0]\nt = torch.as_tensor(b)\nb[0] = 5.0\nprint(t)\n",
 }
 
