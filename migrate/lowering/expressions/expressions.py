@@ -63,6 +63,7 @@ from migrate.lowering.expressions.names_of_six import SIX, of_python
 from migrate.lowering.expressions.packed_elements import elements_of
 from migrate.lowering.expressions.typed_tensors import tensor_type
 from migrate.lowering.host import graphs
+from migrate.lowering.models.attributes_of_layers import attribute_of_layer
 from migrate.lowering.models.borrowed_models import borrowed_value
 from migrate.lowering.models.objects_at_hand import surely_held
 from migrate.lowering.models.replaced_parts import ReplacedParts
@@ -391,6 +392,9 @@ class Expressions(
             count = self.read(State(COUNT, base.kind.place))
             return Value(nodes.expression("jnp.asarray({n})", n=count), Tensor("int", 0))
         found = [self.script.classes.get(cls) for cls in options(base.kind.cls)]
+        of_layer = attribute_of_layer(self, node, base.kind) if self.context in HOST_CONTEXTS else None
+        if of_layer is not None:
+            return of_layer
         kind = Items(tuple(facts.attributes.get(attribute, UNKNOWN) if facts else UNKNOWN for facts in found)).joined()
         borrows = [facts.borrows for facts in found if facts is not None and facts.is_borrowed(attribute)]
         constant = is_constant(found, attribute)

@@ -56,6 +56,8 @@ class InlineModels(Setup, Binding):
             return self.expr(node)
         inner = copy.copy(self)
         inner.cls = self.inline_name(self.place_of(target))
+        if isinstance(made, cst.Call) and name in TABLE:
+            self.script.layers_alone.setdefault(inner.cls, {}).setdefault(nodes.code(made), made)
         before = self.script.classes.get(inner.cls)  # what `apply(init_fn)` gave its layers in the round before
         given = before or ClassFacts(inner.cls)
         inner.making = "self"

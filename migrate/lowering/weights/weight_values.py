@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import SHAPE, Items, Kind, Model, Number, Place
+from migrate.known.kinds import SHAPE, Items, Kind, Model, Number, Place, Tensor
 from migrate.known.numbered_parts import from_the_beginning
-from migrate.known.states import PARAMS, State
+from migrate.known.states import BATCH_STATS, PARAMS, State
 from migrate.known.weight_kinds import Parameters, Selection, Weight
 from migrate.lowering.modules.layer_weights import in_torch_order
 from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
@@ -35,9 +35,18 @@ class WeightValues(Selections):
             return None
         kind = found[0]
         leaf = self.one_leaf(kind, parts)
-        if kind.place is None or leaf is None:
+        if kind.place is None:
             return None
-        return self.weight_at(kind.place, leaf, moved)
+        return self.statistic(kind, kind.place, parts) if leaf is None else self.weight_at(kind.place, leaf, moved)
+
+    def statistic(self, kind: Model, place: Place, parts: Sequence[str]) -> Value | None:
+        """`model.norm.running_mean` on the host; None where that is none."""
+        leaves = leaves_called(self.script, kind.cls, ".".join(parts)) if self.context in HOST_CONTEXTS else []
+        leaf = leaves[0] if len(leaves) == 1 else None
+        if leaf is None or not leaf.flax.startswith(f"{BATCH_STATS}/") or leaf.moves or WILDCARD.search(leaf.flax):
+            return None
+        stats = self.read(State(BATCH_STATS, place))
+        return Value(looked_up(stats, leaf.flax.removeprefix(f"{BATCH_STATS}/")), Tensor("float", 1))
 
     def model_and_parts(self, node: Expr) -> tuple[Model, list[str]] | None:
         """The model that `model.blocks[0].weight` starts with, and what follows it; None where it starts with none."""
