@@ -1,4 +1,5 @@
-"""Models without a name that are called where they are made: `y = Net()(x)`, `nn.LayerNorm(4)(x)`."""
+"""What has no name: models that are called where they are made, `y = Net()(x)`, `nn.LayerNorm(4)(x)`, and the loss of a
+step inside an expression."""
 
 from __future__ import annotations
 
@@ -70,3 +71,40 @@ def test_other_places_are_told(place: str, layer: str) -> None:
     made = rewritten.conversion(rewritten.NET + DATA + place.replace("LAYER", layer) + "\n")
     found = [(one.code, one.message) for one in made.report.diagnostics]
     assert found == [("MIG301", f"{layer}: a model that has no name of its own")]
+
+
+CLOSURE = """import torch
+
+w = torch.tensor([1.0, 2.0], requires_grad=True)
+optimizer = torch.optim.LBFGS([w], lr=0.5)
+
+
+def closure():
+    optimizer.zero_grad()
+    loss = ((w - 3) ** 2).sum()
+    loss.backward()
+    return loss
+
+
+shown = []
+for i in range(3):
+    LINE
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "shown.append(optimizer.step(closure).item())",
+        "shown.append(float(optimizer.step(closure).detach()))",
+        "shown.append((i, w, optimizer.step(closure))[-1].item())",
+    ],
+)
+def test_the_loss_of_a_step_inside_an_expression(line: str) -> None:
+    theirs, ours = rewritten.both(CLOSURE.replace("LINE", line))
+    np.testing.assert_allclose(ours["shown"], theirs["shown"], rtol=1e-5, atol=1e-10)  # near the minimum
+
+
+def test_what_is_asked_before_the_step_stays_before_it() -> None:
+    made = rewritten.conversion(CLOSURE.replace("LINE", "shown.append((w.sum().item(), optimizer.step(closure)))"))
+    assert ("MIG401", "optimizer.step() here") in [(one.code, one.message) for one in made.report.diagnostics]

@@ -4,6 +4,7 @@ too."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import zip_longest
 
 import libcst as cst
@@ -130,14 +131,15 @@ class Unnamed(Scope):
         return taken | (set(self.facts.parameter_names) if self.facts is not None else set())
 
     def named_parts(self, value: Expr) -> tuple[list[tuple[str, Expr]], Expr]:
-        """The objects that an expression makes for functions of the user's, or calls at once, each with the name that
-        it gets; and the expression with those names."""
+        """The objects that an expression makes for functions of the user's, or calls at once, and the losses of steps,
+        each with the name that it gets; and the expression with those names."""
         found = usage.calls(value)
         given = any(self.makes_object(arg.value) for call in found for arg in call.args)
-        if not given and not any(map(self.called_at_once, found)):
+        if not given and not any(self.called_at_once(one) or self.stepped_inside(one, value) for one in found):
             return [], value
         before = self.unit.objects_named.setdefault(self.scope, set())
-        transformer = _Named(self.objects_given, self.called_at_once, self.names_taken() | before)
+        told = partial(self.stepped_inside, whole=value)
+        transformer = _Named(self.objects_given, self.called_at_once, told, self.names_taken() | before)
         named = value.visit(transformer)
         assert isinstance(named, cst.BaseExpression)
         before.update(name for name, _ in transformer.found)
@@ -160,6 +162,18 @@ class Unnamed(Scope):
         kind = self.kind_of(made.func)
         name = spelled(kind.cls) if isinstance(kind, ModuleClass) else self.torch_name(made.func) or "model"
         return snake_case(name.rpartition(".")[2])
+
+    def stepped_inside(self, call: cst.Call, whole: Expr) -> str:
+        """A name for the loss of a step inside an expression, `print(optimizer.step(closure).item())`; "" for other
+        calls."""
+        func = call.func
+        if call is whole or not isinstance(func, cst.Attribute) or func.attr.value != "step" or not call.args:
+            return ""
+        optimizer, found = self.kind_of(func.value), usage.calls(whole)
+        if not isinstance(optimizer, Optimizer) or not self.evaluates(optimizer):
+            return ""
+        before = found[: found.index(call)]  # what they ask is asked before the step
+        return "loss" if all(call in usage.calls(one) for one in before) else ""
 
     def called(self, func: Expr) -> FunctionFacts | None:
         """The function of the user's that is called: a method and a constructor, too."""
@@ -225,10 +239,14 @@ class _Named(cst.CSTTransformer):
     """Puts names in the place of the objects that are made for a function, where they are surely made, and once."""
 
     def __init__(
-        self, given: Callable[[cst.Call], Sequence[str]], at_once: Callable[[cst.Call], str], taken: set[str]
+        self,
+        given: Callable[[cst.Call], Sequence[str]],
+        at_once: Callable[[cst.Call], str],
+        told: Callable[[cst.Call], str],
+        taken: set[str],
     ) -> None:
         super().__init__()
-        self.given, self.at_once, self.taken = given, at_once, taken
+        self.given, self.at_once, self.told, self.taken = given, at_once, told, taken
         self.found: list[tuple[str, Expr]] = []
 
     def _nothing(self, node: cst.CSTNode) -> bool:
@@ -245,7 +263,8 @@ class _Named(cst.CSTTransformer):
         ]
         at_once = self.at_once(original_node)
         func = self.named(at_once, updated_node.func) if at_once else updated_node.func
-        return updated_node.with_changes(func=func, args=args)
+        call, told = updated_node.with_changes(func=func, args=args), self.told(original_node)
+        return self.named(told, call) if told else call
 
     def named(self, wanted: str, made: Expr) -> cst.Name:
         """A name for what is made here, from now on."""
