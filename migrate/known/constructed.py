@@ -121,6 +121,17 @@ class ChoiceNode:
 Node = LayerNode | ClassNode | ListNode | ChoiceNode
 
 
+def weights_held(node: Node | None) -> object:
+    """The weights of a module by their places and shapes: what two have alike goes from one into the other."""
+    if isinstance(node, LayerNode):
+        return tuple((weight.torch, weight.shape) for weight in node.weights)
+    if not isinstance(node, ListNode | ChoiceNode):
+        return node
+    keys = node.keys if isinstance(node, ListNode) and node.keys else range(len(node.children))
+    held = ((key, weights_held(child)) for key, child in zip(keys, node.children, strict=False))
+    return tuple(each for each in held if each[1] != ())
+
+
 def passage_of(nodes: tuple[Node, ...]) -> Passage:
     """What is common to several modules."""
     passages = [node.passage for node in nodes]

@@ -14,7 +14,7 @@ import libcst as cst
 
 from migrate import layouts
 from migrate.diagnostics import Unsupported
-from migrate.known.constructed import LayerNode, ListNode
+from migrate.known.constructed import LayerNode, ListNode, weights_held
 from migrate.known.facts import ClassFacts
 from migrate.known.kinds import UNKNOWN, Function, Model, Module, Place, Tensor
 from migrate.known.qualified import inside, is_module
@@ -100,8 +100,10 @@ class InlineModels(Setup, Binding):
             flax = "Sequential"
         inline = [found for key, found in self.script.classes.items() if INLINE in key and key != name]
         facts.made_as = nodes.code(value.node) if set(usage.loads(value.node)) <= _IN_ANY_SCOPE else ""
-        others_of = [found for found in inline if found.output_name == flax]  # of one class: they are described once
-        several = any(not facts.made_as or found.made_as != facts.made_as for found in others_of)
+        # Of one class: they are described once. Those that hold the same weights may exchange them, and are alike.
+        held = weights_held(option)
+        others_of = [one for one in inline if one.output_name == flax or held == weights_held(one.children.get(""))]
+        several = any(not facts.made_as or one.made_as != facts.made_as for one in others_of)
         moved = "last" in (kind.entry, kind.exit)  # its callers have channels where torch has them
         if self.script.trains(name) or moved or several or not flax:
             made = self.own_class(facts, kind, value.node)
