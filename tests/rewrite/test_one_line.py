@@ -51,3 +51,19 @@ for epoch in range(2):
     assert "params, batch_stats, opt_state, metrics = train_step(" in made
     assert "opt_state, result = phase(params, batch_stats, loader, opt_state, opt)" in made
     assert "_, result_2 = phase(params, batch_stats, loader, opt_state=None)" in made
+
+
+def test_a_list_that_the_loss_goes_through_is_filled_in_the_step() -> None:
+    """What looks for `backward()` behind the loop that fills it finds it in the middle of a line, too."""
+    made = clean(
+        HEAD
+        + """
+x, y = torch.randn(4, 3), torch.randint(0, 2, (4,))
+for epoch in range(3):
+    losses = []
+    for scale in (1.0, 2.0):
+        losses.append(nn.functional.cross_entropy(model(scale * x), y))
+    opt.zero_grad(); sum(losses).backward(); opt.step()
+"""
+    ).text
+    assert "value_and_grad" in made and made.count("losses.append") == 1

@@ -27,6 +27,7 @@ from migrate.lowering.plainer.asked_by_callers import with_asked_by_callers
 from migrate.lowering.plainer.attributes_handed_on import with_attributes_handed_on
 from migrate.lowering.plainer.attributes_of_models import with_attributes_apart
 from migrate.lowering.plainer.averages_by_name import with_averages_assigned
+from migrate.lowering.plainer.backward_alone import with_backward_alone
 from migrate.lowering.plainer.bare_forms import with_bare_forms
 from migrate.lowering.plainer.bases_elsewhere import with_names_of_bases
 from migrate.lowering.plainer.checkpoint_folders import with_checkpoint_folders
@@ -153,6 +154,7 @@ def taken_first(inputs: Sequence[Input], options: Options = DEFAULT) -> Taken:
 
 _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_stars_named,
+    with_backward_alone,
     with_bare_forms,
     with_versions_settled,
     with_lambdas_named,

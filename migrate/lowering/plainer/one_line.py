@@ -16,7 +16,7 @@ Lowered = tuple[int, Statement, list[Statement]]
 def taken_apart(unit: Unit, statement: Statement) -> list[Statement]:
     """The statements that are written as one; itself where it is one."""
     if statement not in unit.apart and isinstance(statement, cst.SimpleStatementLine):
-        pieces = _of_line(statement) if len(statement.body) > 1 else _of_choice(statement, statement.body[0])
+        pieces = pieces_of_line(statement) if len(statement.body) > 1 else _of_choice(statement, statement.body[0])
         if not pieces:
             return [statement]
         unit.apart[statement] = pieces
@@ -26,7 +26,8 @@ def taken_apart(unit: Unit, statement: Statement) -> list[Statement]:
     return unit.apart.get(statement, [statement])
 
 
-def _of_line(line: cst.SimpleStatementLine) -> list[Statement]:
+def pieces_of_line(line: cst.SimpleStatementLine) -> list[Statement]:
+    """The statements of a line, each on its own, with the comments of the line."""
     bare = [small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for small in line.body]
     pieces = [cst.SimpleStatementLine([small]) for small in bare]
     pieces[0] = pieces[0].with_changes(leading_lines=line.leading_lines)
