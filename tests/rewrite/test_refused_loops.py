@@ -46,10 +46,11 @@ for epoch in range(3):
 # what is odd about a loop: the loop, and the line that the output keeps in a comment
 LOOPS = {
     "arguments of backward": (STEP.replace("backward()", "backward(inputs=[y])"), "loss.backward(inputs=[y])"),
-    "outputs kept in a list": (
-        STEP.replace(
-            "    loss = F", "    kept = []\n    for i in range(2):\n        kept.insert(0, model(x + i))\n    loss = F"
-        ).replace("model(x), y)", "model(x), y) + sum(kept).mean()"),
+    "outputs kept from turn to turn": (
+        "kept = []\n\n"
+        + STEP.replace("    loss = F", "    kept.insert(0, model(x))\n    loss = F").replace(
+            "model(x), y)", "model(x), y) + sum(kept).mean()"
+        ),
         "loss = F.cross_entropy(model(x), y) + sum(kept).mean()",
     ),
     "outputs kept by a function, in a list of another loop": (

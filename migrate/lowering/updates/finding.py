@@ -19,6 +19,7 @@ from migrate.lowering.updates.region import (
     Region,
     call_of,
     changed_by,
+    changed_for_loss,
     has_host_effects,
     loss_slice,
     method_call_of,
@@ -117,7 +118,8 @@ class RegionFinding(RegionStatements):
         it: advantages of a network that numpy sums up are ready before the update."""
         flows = self.dependencies(statements, set(usage.loads(self.attached(loss))))[0]
         first = min((statements.index(flow.statement) for flow in flows if flow.models), default=len(statements))
-        return any(number < first and has_host_effects(statements[number]) for number in needed)
+        own = [name for number in range(first) for name in self.lists_started(statements, number)]
+        return any(number < first and has_host_effects(statements[number], own) for number in needed)
 
     def gathered_region(
         self, found: MicroBatches, statements: Sequence[Statement], index: int, backward: int
@@ -436,7 +438,8 @@ class RegionFinding(RegionStatements):
         return all(i in traced or self.masks_inside(statements, needed, i, sorting) for i in readers)
 
     def starts_sum(self, statements: Sequence[Statement], number: int) -> bool:
-        """Whether a statement is `loss = 0`, of a name that others then add to: a loss function starts with it."""
+        """Whether a statement is `loss = 0`, of a name that others then add to, or `losses = []`: a loss function
+        starts with it."""
         statement, later = statements[number], statements[number + 1 :]
         if not isinstance(statement, cst.SimpleStatementLine) or not isinstance(statement.body[0], cst.Assign):
             return False
@@ -444,7 +447,21 @@ class RegionFinding(RegionStatements):
         kinds = [self.kind_of_name(name) for name in usage.loads(small.value) if name not in ("True", "False")]
         constant = all(isinstance(kind, TorchName | Device) for kind in kinds)
         summed = constant and bool(set(usage.stores(statement)) & set(usage.stores(later)))
-        return summed and self.worked_on(usage.stores(statement), statements, number)
+        summed = summed and self.worked_on(usage.stores(statement), statements, number)
+        return summed or bool(self.lists_started(statements, number))
+
+    def lists_started(self, statements: Sequence[Statement], number: int) -> list[str]:
+        """The name in `losses = []`, of a list that is then filled with what models return, by nothing that must stay
+        outside of a jitted function; none for other statements."""
+        small = suites.alone(statements[number])
+        if not isinstance(small, cst.Assign) or nodes.code(small.value) != "[]":
+            return []
+        lists = usage.stores(small)
+        later = [one for one in statements[number + 1 :] if set(lists) & usage.changed_by_methods(one)]
+        filling = [one for one in later if set(lists) & changed_for_loss(one, self.stops_gradients)]
+        if not filling or any(has_host_effects(one, lists) for one in later):
+            return []
+        return lists if self.worked_on(lists, statements, number) else []
 
     def worked_on(self, names: Sequence[str], statements: Sequence[Statement], after: int) -> bool:
         """Whether what works on outputs or weights of a model binds some names or fills them later on: what it only

@@ -40,13 +40,16 @@ class WeightValues(Selections):
         return self.statistic(kind, kind.place, parts) if leaf is None else self.weight_at(kind.place, leaf, moved)
 
     def statistic(self, kind: Model, place: Place, parts: Sequence[str]) -> Value | None:
-        """`model.norm.running_mean` on the host; None where that is none."""
+        """`model.norm.running_mean` on the host, or another buffer that forward passes change; None where that is
+        none."""
         leaves = leaves_called(self.script, kind.cls, ".".join(parts)) if self.context in HOST_CONTEXTS else []
         leaf = leaves[0] if len(leaves) == 1 else None
         if leaf is None or not leaf.flax.startswith(f"{BATCH_STATS}/") or leaf.moves or WILDCARD.search(leaf.flax):
             return None
         stats = self.read(State(BATCH_STATS, place))
-        return Value(looked_up(stats, leaf.flax.removeprefix(f"{BATCH_STATS}/")), Tensor("float", 1))
+        of_norm = leaf.torch.rpartition(".")[2].startswith("running_")
+        kind = Tensor("float" if of_norm else "", -1 if leaf.shape is None else len(leaf.shape))
+        return Value(looked_up(stats, leaf.flax.removeprefix(f"{BATCH_STATS}/")), kind)
 
     def model_and_parts(self, node: Expr) -> tuple[Model, list[str]] | None:
         """The model that `model.blocks[0].weight` starts with, and what follows it; None where it starts with none."""
