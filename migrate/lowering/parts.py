@@ -356,6 +356,10 @@ class Parts:
         """A loop over named parameters that asks of their names; None for others."""
         raise NotImplementedError
 
+    def under_torch_names_in(self, node: cst.BaseComp) -> cst.CompFor | None:
+        """The same of the `for` of a comprehension."""
+        raise NotImplementedError
+
     def named_state(self, line: cst.SimpleStatementLine, target: Expr, value: Expr) -> list[Statement] | None:
         """An assignment of a state dict that the script looks into; None for others."""
         raise NotImplementedError

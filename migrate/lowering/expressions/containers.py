@@ -227,7 +227,7 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, B
         inner = self.inner({})
         node, made_for = inner.over_gradients(node) or (
             node,
-            inner.over_chosen_in(node) or inner.comp_for(node.for_in, self),
+            inner.under_torch_names_in(node) or inner.over_chosen_in(node) or inner.comp_for(node.for_in, self),
         )
         if isinstance(node, cst.ListComp | cst.GeneratorExp) and self.is_counted(node.for_in):
             inner.turn_keys = []
