@@ -227,7 +227,8 @@ class Expressions(
         settings = self.settings_of(node.value)
         if settings is not node.value:
             node = node.with_changes(value=settings)
-        weight = self.weight_shape(node) if attribute == "shape" else self.weight(node)
+        of_weight = {"shape": self.weight_shape, "grad": self.weight_gradient}.get(attribute, self.weight)
+        weight = of_weight(node)
         weight = weight or self.weights_in_rows(node)
         if weight is not None:
             return weight
@@ -235,9 +236,9 @@ class Expressions(
         if size is not None:
             return size
         self.refuse_sizes_of_weight(node)
-        of_weight = self.weight_type(node) if attribute in ("dtype", "device") else None
-        if of_weight is not None:
-            return of_weight
+        told = self.weight_type(node) if attribute in ("dtype", "device") else None
+        if told is not None:
+            return told
         first = listed_for_type(node.value) if attribute in ("dtype", "device") else listed_for_one(node.value)
         if first is not None and attribute == "device":
             return Value(nodes.expression("jax.default_backend()"), Device())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.kinds import SHAPE, Items, Kind, Model, Number, Place, Tensor
+from migrate.known.kinds import SHAPE, Function, HostClass, Items, Kind, Model, Number, Place, Tensor
 from migrate.known.numbered_parts import from_the_beginning
 from migrate.known.states import BATCH_STATS, PARAMS, State
 from migrate.known.weight_kinds import Parameters, Selection, Weight
@@ -17,7 +17,7 @@ from migrate.lowering.weights.leaves import leaves_of
 from migrate.lowering.weights.selections import Selections, selection_of
 from migrate.manifest import WILDCARD, Leaf
 from migrate.rules.rule import Value
-from migrate.syntax import nodes
+from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
 from migrate.weights import leaves_called
 
@@ -39,6 +39,36 @@ class WeightValues(Selections):
             return None
         return self.statistic(kind, kind.place, parts) if leaf is None else self.weight_at(kind.place, leaf, moved)
 
+    def weight_gradient(self, node: cst.Attribute) -> Value | None:
+        """`model.head.weight.grad` on the host, with the axes that the weight has in torch; None where it is none."""
+        owner = self.weight(node.value) if isinstance(node.value, cst.Attribute) else None
+        kind = owner.kind if owner is not None else None
+        if not isinstance(kind, Weight) or kind.place is None or self.context not in HOST_CONTEXTS:
+            return None
+        root = self.root(kind.place)
+        leaf = next((leaf for leaf in leaves_of(self.script, root) if leaf.flax == kind.leaf), None)
+        if leaf is None:
+            return None
+        if self.script.frozen.any_of(root):
+            raise Unsupported("MIG401", f"{nodes.code(node)}: a part of {kind.place.name} is frozen")
+        if kind.place.scope == self.scope and not self.has_gone_backward(kind.place):
+            return Value(nodes.name("None"))
+        made = in_torch_order(looked_up(self.gradients(kind.place), leaf.flax.removeprefix("params/")), leaf.moves)
+        return None if made is None else Value(made, Tensor("float", -1 if leaf.shape is None else len(leaf.shape)))
+
+    def has_gone_backward(self, model: Place) -> bool:
+        """Whether a model may have gradients by now: this scope may have called `backward()`, itself, by a function of
+        the script's, or by something unknown that it has given the model to."""
+        before = [one for block in self.blocks for one in block.statements[: None if block.cyclic else block.index]]
+        ran = [one for one in before if not isinstance(one, cst.FunctionDef | cst.ClassDef)]
+        if "backward" in usage.attributes(cst.Module(ran)):
+            return True
+        called = [(self.kind_of(call.func), call) for one in ran for call in usage.calls(one)]
+        return any(
+            isinstance(kind, Function | HostClass) or (type(kind) is Kind and model.name in usage.loads(call.args))
+            for kind, call in called
+        )
+
     def statistic(self, kind: Model, place: Place, parts: Sequence[str]) -> Value | None:
         """`model.norm.running_mean` on the host, or another buffer that forward passes change; None where that is
         none."""
@@ -48,8 +78,9 @@ class WeightValues(Selections):
             return None
         stats = self.read(State(BATCH_STATS, place))
         of_norm = leaf.torch.rpartition(".")[2].startswith("running_")
-        kind = Tensor("float" if of_norm else "", -1 if leaf.shape is None else len(leaf.shape))
-        return Value(looked_up(stats, leaf.flax.removeprefix(f"{BATCH_STATS}/")), kind)
+        rank = -1 if leaf.shape is None else len(leaf.shape)
+        of_stats = looked_up(stats, leaf.flax.removeprefix(f"{BATCH_STATS}/"))
+        return Value(of_stats, Tensor("float" if of_norm else "", rank))
 
     def model_and_parts(self, node: Expr) -> tuple[Model, list[str]] | None:
         """The model that `model.blocks[0].weight` starts with, and what follows it; None where it starts with none."""
