@@ -66,6 +66,7 @@ from migrate.lowering.host import graphs
 from migrate.lowering.models.attributes_of_layers import attribute_of_layer
 from migrate.lowering.models.borrowed_models import borrowed_value
 from migrate.lowering.models.objects_at_hand import surely_held
+from migrate.lowering.models.properties_read import property_of_model
 from migrate.lowering.models.replaced_parts import ReplacedParts
 from migrate.lowering.modules.called_in_training import IN_TRAINING
 from migrate.lowering.modules.makers_kept import maker_kept
@@ -411,6 +412,9 @@ class Expressions(
         part = part or any(facts is not None and attribute in facts.variables for facts in found)
         if part and self.context in HOST_CONTEXTS:
             raise part_alone(node)
+        told = property_of_model(self, node, base, base.kind) if kind is UNKNOWN else None
+        if told is not None:
+            return told
         owner = base.node
         if hidden and base.kind.place is not None:
             params = self.read(State(PARAMS, base.kind.place))
