@@ -16,6 +16,7 @@ from migrate.lowering.expressions.arguments import placed
 from migrate.lowering.expressions.elements import computed
 from migrate.lowering.host.graphs import is_graph
 from migrate.lowering.host.host_draws import HostDraws
+from migrate.lowering.initial.decided_calls import deciding_parameters, told
 from migrate.lowering.initial.method_examples import MethodUses
 from migrate.lowering.models.chosen_models import joined_results
 from migrate.lowering.models.jitted_passes import JittedPasses, Streams, is_traced
@@ -74,6 +75,8 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         forwards = self.methods_of(model.cls, "forward")
         forward = max(forwards, key=lambda facts: len(needed_by(facts.node)), default=None)
         drawn = tuple(draw.name for draw in forward.draws) if forward is not None else ()
+        if forward is not None and not method and len(forwards) == 1:
+            self.note_decided(model, forward.node, args)
         called = self.facts is None or bool(self.facts.calls)
         at_hand = not method and self.is_first_use(model.place)
         rank, roots = (called, direct, at_hand, trained), self.roots(model.place)
@@ -99,6 +102,19 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         )
         self.script.examples |= dict.fromkeys(better, example)
         self.script.examples_of |= {(root, model.cls): example for root in of_class}
+
+    def note_decided(self, model: Model, forward: cst.FunctionDef, args: Sequence[cst.Arg]) -> None:
+        """Notes what a call says of the layers that a forward pass goes through."""
+        weighted = self.weighted_parts(model.cls)
+
+        def used(node: cst.CSTNode) -> set[str]:
+            read = set(usage.attributes_of_self(node))
+            return weighted & read.union(*(self.attributes_used(model.cls, name) for name in read))
+
+        for name in deciding_parameters(forward, used) if len(weighted) > 0 else ():
+            value = told(forward, args, name)
+            for root in self.roots(model.place) if value is not None and model.place is not None else ():
+                self.script.decided.setdefault(root, {}).setdefault(name, {}).setdefault(value or "")
 
     def is_first_use(self, place: Place) -> bool:
         """Whether the scope that has made a model calls it before anything else is done with it, where its weights are
