@@ -34,7 +34,11 @@ net = Net()
 """
 FORWARDS = {
     "a branch that ends": 'if task == "a":\n            return self.a(x)\n        return self.b(x)',
-    "two sides": 'if task == "a":\n            x = self.a(x)\n        else:\n            x = self.b(x)\n        return 2 * x',
+    "two sides": """if task == "a":
+            x = self.a(x)
+        else:
+            x = self.b(x)
+        return 2 * x""",
     "an expression": 'return self.a(x) if task == "a" else self.b(x)',
     "a method": 'if task != "a":\n            return self.take(x)\n        return self.a(x)',
     "a dict of parts": "return self.heads[task](x)",
