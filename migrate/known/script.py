@@ -139,7 +139,8 @@ class Script(ByRound):
     list_options: frozenset[str] = frozenset()  # options of the command line that are lists
     attributes_changed: frozenset[str] = frozenset()  # those that they change of objects other than their own
     # model -> parameters of its forward pass that tell which layers it goes through -> the literals that calls give
-    decided: dict[Place, dict[str, dict[str, None]]] = field(default_factory=dict)
+    # them -> those layers
+    decided: dict[Place, dict[str, dict[str, frozenset[str]]]] = field(default_factory=dict)
     layers_alone: dict[str, dict[str, Expr]] = field(default_factory=dict)  # class of a model -> what makes its layer
     results_changed: frozenset[str] = frozenset()  # functions of which they change what these return, in place
     own_classes: ObjectClasses = field(default_factory=lambda: ObjectClasses(()), metadata=UNTOLD)

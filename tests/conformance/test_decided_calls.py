@@ -78,3 +78,15 @@ def test_one_way_is_one_call(code: str) -> None:
     """What only scales decides nothing, and what no call goes through needs no weights."""
     made = rewritten.clean(NET.replace("FORWARD", FORWARDS["two sides"]) + code).text
     assert "method=lambda" not in made
+
+
+MORE = 'x = self.a(x)\n        if task == "b":\n            x = self.b(x @ torch.ones(3, 2))\n        return x'
+
+
+@pytest.mark.parametrize("calls", ['y = net(x) + net(x, "b")\n', 'y = net(x, "b") + net(x)\n'])
+def test_a_call_that_goes_through_more_is_enough(calls: str) -> None:
+    text = NET.replace("FORWARD", MORE) + calls
+    theirs, ours = rewritten.both(text)
+    np.testing.assert_allclose(np.asarray(ours["y"]), theirs["y"].detach().numpy(), rtol=1e-5)
+    made = rewritten.clean(text).text
+    assert 'net.init(subkey, x, task="b")' in made

@@ -18,16 +18,38 @@ from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
 
-def deciding_parameters(forward: cst.FunctionDef, used: Callable[[cst.CSTNode], set[str]]) -> frozenset[str]:
-    """The parameters of a forward pass that tell alone through which parts with weights it goes: `if task == "a":`,
-    `self.heads[task]`. `used`: such parts in a piece of code."""
-    parameters = {each.name.value for each in every(forward.params, cst.Param)} - {"self"}
-    found = {name for test, sides in _choices(forward) if (name := _tested(test)) and used(sides[0]) != used(sides[1])}
+def parts_reached(
+    forward: cst.FunctionDef, args: Sequence[cst.Arg], used: Callable[[cst.CSTNode], set[str]]
+) -> Iterator[tuple[str, str, frozenset[str]]]:
+    """Of a call of a model: the parameters that tell alone through which parts with weights it goes, `if task == "a":`
+    or `self.heads[task]`, with the literals that it gives them, and those parts. `used`: such parts in some code."""
+    reached: dict[str, set[str]] = {}
+    given = {each.name.value: _given(forward, args, each.name.value) for each in every(forward.params, cst.Param)}
+    for test, sides in _choices(forward):
+        name, parts = _tested(test), [used(side) for side in sides]
+        value = given.get(name)
+        if value is not None and parts[0] != parts[1]:
+            holds = eval(nodes.code(test), {}, {name: nodes.literal(value)})  # one name among literals
+            reached.setdefault(name, set()).update(parts[0] if holds else parts[1])
     for part in every(forward.body, cst.Subscript):
         index = part.slice[0].slice if len(part.slice) == 1 else None
-        if isinstance(index, cst.Index) and (nodes.dotted(part.value) or "").startswith("self.") and used(part.value):
-            found.add(nodes.code(index.value))
-    return frozenset(found & parameters)
+        value = given.get(nodes.code(index.value)) if isinstance(index, cst.Index) else None
+        owner = nodes.dotted(part.value) or ""
+        if isinstance(index, cst.Index) and value is not None and owner.startswith("self.") and used(part.value):
+            reached.setdefault(nodes.code(index.value), set()).add(f"{owner}[{nodes.code(value)}]")
+    for name, parts in reached.items():
+        value = given[name]
+        assert value is not None
+        yield name, nodes.code(value), frozenset(parts)
+
+
+def needed(values: Mapping[str, frozenset[str]]) -> list[str]:
+    """Those of some values without which a part would not be reached."""
+    kept = dict(values)
+    for value, parts in values.items():
+        if any(parts <= others for other, others in kept.items() if other != value):
+            del kept[value]
+    return list(kept)
 
 
 def _choices(forward: cst.FunctionDef) -> Iterator[tuple[Expr, tuple[cst.CSTNode, cst.CSTNode]]]:
@@ -53,7 +75,7 @@ def _tested(test: Expr) -> str:
     return names.pop() if plain else ""
 
 
-def told(forward: cst.FunctionDef, args: Sequence[cst.Arg], parameter: str) -> str | None:
+def _given(forward: cst.FunctionDef, args: Sequence[cst.Arg], parameter: str) -> Expr | None:
     """The literal that a call gives a parameter, or its default; None where that is no literal but None."""
     names = [each.name.value for each in forward.params.params][1:]
     placed = dict(zip(names, (arg.value for arg in args if arg.keyword is None and not arg.star), strict=False))
@@ -61,8 +83,7 @@ def told(forward: cst.FunctionDef, args: Sequence[cst.Arg], parameter: str) -> s
     every_parameter = [*forward.params.params, *forward.params.kwonly_params]
     defaults = {each.name.value: each.default for each in every_parameter if each.default is not None}
     value = {**defaults, **placed, **named}.get(parameter)
-    known = value is not None and nodes.literal(value) not in (..., None)
-    return nodes.code(value) if known and value is not None else None
+    return None if value is None or nodes.literal(value) in (..., None) else value
 
 
 def call_of_each(
@@ -73,15 +94,19 @@ def call_of_each(
     names = [each.name.value for each in forward.params.params][1:]
     if any(arg.keyword is not None or arg.star for arg in given) or len(given) > len(names):
         return None
-    left = [(name, arg) for name, arg in zip(names, given, strict=False) if name not in values]
     placed = names[: len(given)]
+    left = [(name, arg) for name, arg in zip(placed, given, strict=True) if name not in values]
+    turns = list(_turns(values))
+    if len(turns) == 1:
+        whole = [turns[0].get(name, arg.value) for name, arg in zip(placed, given, strict=True)]
+        return nodes.arguments(whole, {name: value for name, value in turns[0].items() if name not in placed})
     calls = [
         nodes.call(
             "model",
             *(turn.get(name, nodes.name(name)) for name in placed),
             **{name: value for name, value in turn.items() if name not in placed},
         )
-        for turn in _turns(values)
+        for turn in turns
     ]
     parameters = [cst.Param(cst.Name(name)) for name in ("model", *(name for name, _ in left))]
     function = cst.Lambda(cst.Parameters(parameters), nodes.tuple_of(calls))

@@ -16,7 +16,7 @@ from migrate.known.qualified import is_chosen, options
 from migrate.known.script import Script
 from migrate.known.states import BATCH_STATS, COUNT, CYCLE, GRADS, OPT_STATE, PARAMS, State
 from migrate.known.told_classes import Choice
-from migrate.lowering.initial.decided_calls import call_of_each
+from migrate.lowering.initial.decided_calls import call_of_each, needed
 from migrate.lowering.initial.method_examples import MethodExamples
 from migrate.lowering.initial.method_features import MethodFeatures
 from migrate.lowering.initial.taken_examples import TakenExamples
@@ -229,7 +229,8 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
             self.before = outer
         found = None if zeros else example
         given = nodes.arguments(arguments) if found is None else found.as_arguments(arguments)
-        decided = {name: list(values) for name, values in self.script.decided.get(place, {}).items() if len(values) > 1}
+        told = self.script.decided.get(place, {})
+        decided = {name: needed(values) for name, values in told.items() if len(values) > 1}
         if decided:
             return self.made_by_each(place, made, key, given, decided)
         method = found.method if found is not None and found.method else "forward"
@@ -241,7 +242,7 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         """The statements that make a model which goes through other layers where an argument says so."""
         function = self.script.functions.get(f"{self.class_now(place)}.forward")
         each = call_of_each(function.node, given, decided) if function is not None else None
-        if each is None:
+        if each is None or self.script.method_examples.get(place):
             asked = ", ".join(decided)
             raise Unsupported(
                 "MIG402", f"{place.name}: an example that goes through all of its layers, as {asked} says"

@@ -16,7 +16,7 @@ from migrate.lowering.expressions.arguments import placed
 from migrate.lowering.expressions.elements import computed
 from migrate.lowering.host.graphs import is_graph
 from migrate.lowering.host.host_draws import HostDraws
-from migrate.lowering.initial.decided_calls import deciding_parameters, told
+from migrate.lowering.initial.decided_calls import parts_reached
 from migrate.lowering.initial.method_examples import MethodUses
 from migrate.lowering.models.chosen_models import joined_results
 from migrate.lowering.models.jitted_passes import JittedPasses, Streams, is_traced
@@ -111,10 +111,10 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
             read = set(usage.attributes_of_self(node))
             return weighted & read.union(*(self.attributes_used(model.cls, name) for name in read))
 
-        for name in deciding_parameters(forward, used) if len(weighted) > 0 else ():
-            value = told(forward, args, name)
-            for root in self.roots(model.place) if value is not None and model.place is not None else ():
-                self.script.decided.setdefault(root, {}).setdefault(name, {}).setdefault(value or "")
+        found = list(parts_reached(forward, args, used)) if weighted else []
+        for root in self.roots(model.place) if model.place is not None else ():
+            for name, value, parts in found:
+                self.script.decided.setdefault(root, {}).setdefault(name, {}).setdefault(value, parts)
 
     def is_first_use(self, place: Place) -> bool:
         """Whether the scope that has made a model calls it before anything else is done with it, where its weights are
