@@ -370,11 +370,12 @@ class Example:
     method: str = ""  # what is called in place of a forward pass, of which the class has none
     cls: str = ""  # of the model whose method is called, which may be another one by that name
     at_hand: bool = False  # by what makes the model, before anything else asks for weights: its names are bound there
+    reaches: int = 0  # how many parts of the model it goes through for its optional arguments alone
 
     @property
-    def rank(self) -> tuple[bool, bool, bool, bool]:
+    def rank(self) -> tuple[bool, int, bool, bool, bool]:
         """The first one of the highest rank is taken."""
-        return self.called, self.direct, self.at_hand, self.trained
+        return self.called, self.reaches, self.direct, self.at_hand, self.trained
 
     @property
     def drawn(self) -> list[str]:

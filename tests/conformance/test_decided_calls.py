@@ -90,3 +90,79 @@ def test_a_call_that_goes_through_more_is_enough(calls: str) -> None:
     np.testing.assert_allclose(np.asarray(ours["y"]), theirs["y"].detach().numpy(), rtol=1e-5)
     made = rewritten.clean(text).text
     assert 'net.init(subkey, x, task="b")' in made
+
+
+OPTIONAL = """import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, classes=4):
+        super().__init__()
+        self.fc = nn.Linear(2, 2)
+        self.embedding = nn.Embedding(classes, 2)
+        for p in self.parameters():
+            nn.init.constant_(p, 0.2)
+
+    def forward(self, x, scale=2.0, label=None):
+        h = self.fc(x) * scale
+        if label is not None:
+            h = h + self.embedding(label)
+        return h
+
+
+x, label = torch.ones(3, 2), torch.tensor([0, 1, 3])
+net = Net()
+"""
+GIVEN = {
+    "by place": "y = net(x, 1.0, label)\n",
+    "by name": "y = net(x, label=label)\n",
+    "not by the first call": "y = net(x)\ny = y + net(x, label=label)\n",
+    "maybe": "y = 0\nfor other in (label, None):\n    y = y + net(x, 1.0, other)\n",
+    "in a step": """optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for i in range(2):
+    loss = net(x, label=label).square().sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+y = net(x, label=label)
+""",
+}
+
+
+@pytest.mark.parametrize("code", GIVEN.values(), ids=GIVEN)
+def test_an_optional_argument_that_brings_a_part_in_is_one_of_the_example(code: str) -> None:
+    theirs, ours = rewritten.both(OPTIONAL + code)
+    np.testing.assert_allclose(np.asarray(ours["y"]), theirs["y"].detach().numpy(), rtol=1e-5)  # sums of 2, five times
+
+
+ROWS = {
+    "all parts by number": ("self.heads[k](x)", "y = sum(net(x, k) for k in range(3))\n", "range(len(model.heads))"),
+    "two by literals": ("self.heads[k](x)", "y = net(x, 0) + net(x, 2)\n", "model(x, 2)"),
+    "so many": ("sum(self.heads[i](x) for i in range(k))", "y = net(x, 1) + net(x, 3)\n", ""),
+}
+
+
+@pytest.mark.parametrize(("forward", "code", "made"), ROWS.values(), ids=ROWS)
+def test_parts_of_a_row_by_number(forward: str, code: str, made: str) -> None:
+    text = f"""import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, count):
+        super().__init__()
+        self.heads = nn.ModuleList([nn.Linear(2, 2) for _ in range(count)])
+        for p in self.parameters():
+            nn.init.constant_(p, 0.2)
+
+    def forward(self, x, k):
+        return {forward}
+
+
+x = torch.ones(1, 2)
+net = Net(3)
+{code}"""
+    theirs, ours = rewritten.both(text)
+    np.testing.assert_allclose(np.asarray(ours["y"]), theirs["y"].detach().numpy(), rtol=1e-5)
+    assert made in rewritten.clean(text).text

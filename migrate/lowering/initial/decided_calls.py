@@ -4,43 +4,71 @@ Flax makes the weights of the layers that a call goes through. The model is made
 the script gives:
 
 params = net.init(key, x, method=lambda model, x: (model(x, "a"), model(x, "b")))["params"]
+
+An optional argument that brings a part in, `net(x, label)`, is one of the example.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import libcst as cst
 
+from migrate.known.facts import Example
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr
+from migrate.syntax.none_tests import asked_for_none
 from migrate.syntax.walking import every
+
+Used = Callable[[cst.CSTNode], set[str]]  # the parts with weights in some code
 
 
 def parts_reached(
-    forward: cst.FunctionDef, args: Sequence[cst.Arg], used: Callable[[cst.CSTNode], set[str]]
+    forward: cst.FunctionDef, args: Sequence[cst.Arg], used: Used, keys: Callable[[str], Sequence[str]]
 ) -> Iterator[tuple[str, str, frozenset[str]]]:
     """Of a call of a model: the parameters that tell alone through which parts with weights it goes, `if task == "a":`
-    or `self.heads[task]`, with the literals that it gives them, and those parts. `used`: such parts in some code."""
+    or `self.heads[task]`, with the literals that it gives them, and those parts. Of a part out of a row that the call
+    does not tell by a literal, each that the row has. `keys`: those of a row, by the name of the attribute."""
+    given = _given(forward, args)
+    literals = {name: value for name, value in given.items() if nodes.literal(value) not in (..., None)}
     reached: dict[str, set[str]] = {}
-    given = {each.name.value: _given(forward, args, each.name.value) for each in every(forward.params, cst.Param)}
     for test, sides in _choices(forward):
         name, parts = _tested(test), [used(side) for side in sides]
-        value = given.get(name)
-        if value is not None and parts[0] != parts[1]:
-            holds = eval(nodes.code(test), {}, {name: nodes.literal(value)})  # one name among literals
+        if name in literals and parts[0] != parts[1]:
+            holds = eval(nodes.code(test), {}, {name: nodes.literal(literals[name])})  # one name among literals
             reached.setdefault(name, set()).update(parts[0] if holds else parts[1])
+    loops = [(loop.target, loop.iter) for loop in every(forward.body, (cst.For, cst.CompFor))]
+    counted = {name: over for target, over in loops for name in usage.target_names(target)}
     for part in every(forward.body, cst.Subscript):
         index = part.slice[0].slice if len(part.slice) == 1 else None
-        value = given.get(nodes.code(index.value)) if isinstance(index, cst.Index) else None
         owner = nodes.dotted(part.value) or ""
-        if isinstance(index, cst.Index) and value is not None and owner.startswith("self.") and used(part.value):
-            reached.setdefault(nodes.code(index.value), set()).add(f"{owner}[{nodes.code(value)}]")
+        if not isinstance(index, cst.Index) or not owner.startswith("self.") or not used(part.value):
+            continue
+        name = nodes.code(index.value)
+        times = _times(counted[name]) if name in counted else ""
+        if times in literals:
+            reached.setdefault(times, set()).add(f"{owner}[:{nodes.code(literals[times])}]")
+        elif name in literals:
+            reached.setdefault(name, set()).add(f"{owner}[{nodes.code(literals[name])}]")
+        elif name in given:
+            yield from ((name, key, frozenset({f"{owner}[{key}]"})) for key in keys(owner.removeprefix("self.")))
     for name, parts in reached.items():
-        value = given[name]
-        assert value is not None
-        yield name, nodes.code(value), frozenset(parts)
+        yield name, nodes.code(literals[name]), frozenset(parts)
+
+
+def parts_with(forward: cst.FunctionDef, args: Sequence[cst.Arg], used: Used) -> dict[str, set[str]]:
+    """The parts with weights that a call of a model goes through because it gives an optional argument, by the name of
+    that: `if label is not None: h = h + self.embedding(label)`."""
+    given = {name for name, value in _given(forward, args).items() if not nodes.is_literal(value, None)}
+    found: dict[str, set[str]] = {}
+    for test, sides in _choices(forward):
+        asked = asked_for_none(test)
+        if asked is not None and asked[0] in given:
+            there, missing = (used(side) for side in (sides[::-1] if asked[1] else sides))
+            found.setdefault(asked[0], set()).update(there - missing)
+    return {name: parts for name, parts in found.items() if parts}
 
 
 def needed(values: Mapping[str, frozenset[str]]) -> list[str]:
@@ -75,15 +103,29 @@ def _tested(test: Expr) -> str:
     return names.pop() if plain else ""
 
 
-def _given(forward: cst.FunctionDef, args: Sequence[cst.Arg], parameter: str) -> Expr | None:
-    """The literal that a call gives a parameter, or its default; None where that is no literal but None."""
+def with_values(example: Example, forward: cst.FunctionDef, values: Mapping[str, Sequence[str]]) -> Example:
+    """An example with the first of some values in place of what the call gives, which may be known to a loop alone."""
+    names = [each.name.value for each in forward.params.params][1:]
+    called = [name or (names[number] if number < len(names) else "") for number, name in enumerate(example.names)]
+    first = {name: nodes.expression("0" if keys[0].startswith("*") else keys[0]) for name, keys in values.items()}
+    given = zip(called, example.arguments, strict=True)
+    return replace(example, arguments=tuple(first.get(name, argument) for name, argument in given))
+
+
+def _given(forward: cst.FunctionDef, args: Sequence[cst.Arg]) -> dict[str, Expr]:
+    """What a call gives each parameter, or its default."""
     names = [each.name.value for each in forward.params.params][1:]
     placed = dict(zip(names, (arg.value for arg in args if arg.keyword is None and not arg.star), strict=False))
     named = {arg.keyword.value: arg.value for arg in args if arg.keyword is not None}
     every_parameter = [*forward.params.params, *forward.params.kwonly_params]
     defaults = {each.name.value: each.default for each in every_parameter if each.default is not None}
-    value = {**defaults, **placed, **named}.get(parameter)
-    return None if value is None or nodes.literal(value) in (..., None) else value
+    return {**defaults, **placed, **named}
+
+
+def _times(over: Expr) -> str:
+    """The name of how many turns a loop over `range(depth)` takes; "" of other loops."""
+    counts = isinstance(over, cst.Call) and nodes.dotted(over.func) == "range" and len(over.args) == 1
+    return (nodes.dotted(over.args[0].value) or "") if isinstance(over, cst.Call) and counts else ""
 
 
 def call_of_each(
@@ -96,6 +138,16 @@ def call_of_each(
         return None
     placed = names[: len(given)]
     left = [(name, arg) for name, arg in zip(placed, given, strict=True) if name not in values]
+    whole_rows = [(name, each[1:]) for name, keys in values.items() for each in keys if each.startswith("*")]
+    if whole_rows and len(values) > 1:
+        return None
+    if whole_rows:
+        ((name, over),) = whole_rows[:1]
+        each = {} if name in placed else {name: nodes.name(name)}
+        call = nodes.call("model", *map(nodes.name, placed), **each)
+        turn = cst.CompFor(nodes.name(name), nodes.expression(over))
+        function = _function([name for name, _ in left], cst.ListComp(call, turn))
+        return nodes.arguments([arg.value for _, arg in left], {"method": function})
     turns = list(_turns(values))
     if len(turns) == 1:
         whole = [turns[0].get(name, arg.value) for name, arg in zip(placed, given, strict=True)]
@@ -108,9 +160,12 @@ def call_of_each(
         )
         for turn in turns
     ]
-    parameters = [cst.Param(cst.Name(name)) for name in ("model", *(name for name, _ in left))]
-    function = cst.Lambda(cst.Parameters(parameters), nodes.tuple_of(calls))
+    function = _function([name for name, _ in left], nodes.tuple_of(calls))
     return nodes.arguments([arg.value for _, arg in left], {"method": function})
+
+
+def _function(names: Sequence[str], body: Expr) -> cst.Lambda:
+    return cst.Lambda(cst.Parameters([cst.Param(cst.Name(name)) for name in ("model", *names)]), body)
 
 
 def _turns(values: Mapping[str, Sequence[str]]) -> Iterator[dict[str, Expr]]:

@@ -16,7 +16,7 @@ from migrate.known.qualified import is_chosen, options
 from migrate.known.script import Script
 from migrate.known.states import BATCH_STATS, COUNT, CYCLE, GRADS, OPT_STATE, PARAMS, State
 from migrate.known.told_classes import Choice
-from migrate.lowering.initial.decided_calls import call_of_each, needed
+from migrate.lowering.initial.decided_calls import call_of_each, needed, with_values
 from migrate.lowering.initial.method_examples import MethodExamples
 from migrate.lowering.initial.method_features import MethodFeatures
 from migrate.lowering.initial.taken_examples import TakenExamples
@@ -185,7 +185,11 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         cls = self.class_now(place)
         if is_chosen(cls) and self.called_apart(place):
             return self.init_of_each(place, self.script.choices[place])
+        decided = self.decided_at(place)
         example = self.simplest_example(place)
+        function = self.script.functions.get(f"{cls}.forward")
+        if decided and example is not None and function is not None:
+            example = with_values(example, function.node, decided)
         early = place in self.script.early - self.script.postponed
         resolved = [self.afresh(each) for each in self.resolve(example, early)] if example is not None else []
         zeros: list[Expr] = []
@@ -197,11 +201,13 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
             zeros = self.script.tabulated.get(place, [])
         if not resolved and not zeros and place in self.script.unfed and not is_chosen(cls):
             zeros = self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
+        whole = example is None or not example.reaches  # zeros stand for what every call gives, and for no more
+        zeros = zeros if whole else []
         refused = self.not_to_be_taken(place, resolved)
         asked = any(asks_object(self, call) or isinstance(self.kind_of(call.func), HostClass) for call in calls)
         better = refused or asked or self.moves_on(resolved) or any(map(self.may_be_unset, resolved))
         if better or any(self.draws_inside(argument) or self.draws_on_host(argument) for argument in resolved):
-            zeros = zeros or ([] if is_chosen(cls) else self.example_of_features(cls, self.made_by(place)))
+            zeros = zeros or ([] if is_chosen(cls) or not whole else self.example_of_features(cls, self.made_by(place)))
         if refused is not None and not zeros:
             by_method = example is not None and example.method and not is_chosen(cls)
             of_features = self.methods_of_features(place, self.made_by(place)) if by_method else []
@@ -216,7 +222,7 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
             prepared, arguments = ([], zeros) if zeros or bare else self.example_arguments(resolved)
             if bare and not all(map(self.available_name, self.read_by_passes(cls))):
                 arguments = None
-            if arguments is None and (early or self.ends_constructor()) and not is_chosen(cls):
+            if arguments is None and whole and (early or self.ends_constructor()) and not is_chosen(cls):
                 zeros = self.example_of_zeros(cls, self.made_by(place))
                 zeros = zeros or self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
                 prepared, arguments = [], zeros or None
@@ -229,12 +235,16 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
             self.before = outer
         found = None if zeros else example
         given = nodes.arguments(arguments) if found is None else found.as_arguments(arguments)
-        told = self.script.decided.get(place, {})
-        decided = {name: needed(values) for name, values in told.items() if len(values) > 1}
         if decided:
             return self.made_by_each(place, made, key, given, decided)
         method = found.method if found is not None and found.method else "forward"
         return self.made_weights(place, made, key, self.with_parts_beside(place, given, early, method))
+
+    def decided_at(self, place: Place) -> dict[str, list[str]]:
+        """The arguments that tell through which layers of a model a call goes, with those of their values that are
+        needed to reach all."""
+        told = self.script.decided.get(place, {})
+        return {name: needed(values) for name, values in told.items() if len(values) > 1 or "*" in "".join(values)}
 
     def made_by_each(
         self, place: Place, made: list[Statement], key: Expr, given: Sequence[cst.Arg], decided: dict[str, list[str]]

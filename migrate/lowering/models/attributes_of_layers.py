@@ -22,7 +22,7 @@ from migrate.targets import linen
 # Arguments that torch's layers keep under their names and as they are given: `kernel_size=3` is kept as (3, 3).
 _AS_GIVEN = frozenset(
     {"in_features", "out_features", "in_channels", "out_channels", "groups", "num_features", "num_embeddings"}
-    | {"embedding_dim", "padding_idx", "input_size", "hidden_size", "num_layers", "batch_first", "bidirectional"}
+    | {"embedding_dim", "input_size", "hidden_size", "num_layers", "batch_first", "bidirectional"}
     | {"dropout", "p", "eps", "momentum", "affine", "num_groups", "num_channels", "embed_dim", "num_heads"}
 )
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
+from migrate.known.constructed import ListNode
 from migrate.known.facts import Example, FunctionFacts
 from migrate.known.kinds import Host, Kind, Model, Place, Tensor
 from migrate.known.qualified import options
@@ -16,7 +18,7 @@ from migrate.lowering.expressions.arguments import placed
 from migrate.lowering.expressions.elements import computed
 from migrate.lowering.host.graphs import is_graph
 from migrate.lowering.host.host_draws import HostDraws
-from migrate.lowering.initial.decided_calls import parts_reached
+from migrate.lowering.initial.decided_calls import parts_reached, parts_with
 from migrate.lowering.initial.method_examples import MethodUses
 from migrate.lowering.models.chosen_models import joined_results
 from migrate.lowering.models.jitted_passes import JittedPasses, Streams, is_traced
@@ -75,11 +77,14 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         forwards = self.methods_of(model.cls, "forward")
         forward = max(forwards, key=lambda facts: len(needed_by(facts.node)), default=None)
         drawn = tuple(draw.name for draw in forward.draws) if forward is not None else ()
+        more: dict[str, set[str]] = {}  # optional arguments -> the parts that they bring in
         if forward is not None and not method and len(forwards) == 1:
             self.note_decided(model, forward.node, args)
+            more = parts_with(forward.node, args, self.parts_used(model.cls))
+        reaches = len(set[str]().union(*more.values()))
         called = self.facts is None or bool(self.facts.calls)
         at_hand = not method and self.is_first_use(model.place)
-        rank, roots = (called, direct, at_hand, trained), self.roots(model.place)
+        rank, roots = (called, reaches, direct, at_hand, trained), self.roots(model.place)
 
         def is_better(one: Example | None) -> bool:
             return one is None or one.rank < rank or tuple(one.drawn) != drawn
@@ -94,24 +99,53 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         names = [""] * len(arguments)
         if forward is not None:
             given = self.given_to(forward, args, method=True)
+            left = [name for name in forward.parameter_names[1 + len(arguments) :] if name in more]
+            arguments += [given[name] for name in left]
+            names += left
             arguments += [nodes.substituted(draw.node, given) for draw in forward.draws]
             names += list(drawn)
         definitions = dict(self.env.definitions)
         example = Example(
-            self.scope, tuple(arguments), definitions, trained, direct, called, tuple(names), method, at_hand=at_hand
+            self.scope,
+            tuple(arguments),
+            definitions,
+            trained,
+            direct,
+            called,
+            tuple(names),
+            method,
+            "",
+            at_hand,
+            reaches,
         )
         self.script.examples |= dict.fromkeys(better, example)
         self.script.examples_of |= {(root, model.cls): example for root in of_class}
 
-    def note_decided(self, model: Model, forward: cst.FunctionDef, args: Sequence[cst.Arg]) -> None:
-        """Notes what a call says of the layers that a forward pass goes through."""
-        weighted = self.weighted_parts(model.cls)
+    def parts_used(self, cls: str) -> Callable[[cst.CSTNode], set[str]]:
+        """What tells of some code of a class through which of its parts with weights it goes."""
+        weighted = self.weighted_parts(cls)
 
         def used(node: cst.CSTNode) -> set[str]:
             read = set(usage.attributes_of_self(node))
-            return weighted & read.union(*(self.attributes_used(model.cls, name) for name in read))
+            return weighted & read.union(*(self.attributes_used(cls, name) for name in read)) if weighted else set()
 
-        found = list(parts_reached(forward, args, used)) if weighted else []
+        return used
+
+    def keys_of_row(self, cls: str, attribute: str) -> list[str]:
+        """The keys of a row of parts as a program writes them; where it is not known how many there are, what goes
+        through them, with a star."""
+        facts = self.script.classes[cls]
+        row = facts.children.get(attribute)
+        if not isinstance(row, ListNode) or row.named or (row.dynamic and row.keys):
+            return []
+        if row.dynamic:
+            return [f"*range(len(model.{facts.renamed.get(attribute, attribute)}))"]
+        return [f'"{key}"' for key in row.keys] or [str(number) for number in range(len(row.children))]
+
+    def note_decided(self, model: Model, forward: cst.FunctionDef, args: Sequence[cst.Arg]) -> None:
+        """Notes what a call says of the layers that a forward pass goes through."""
+        used = self.parts_used(model.cls)
+        found = list(parts_reached(forward, args, used, partial(self.keys_of_row, model.cls)))
         for root in self.roots(model.place) if model.place is not None else ():
             for name, value, parts in found:
                 self.script.decided.setdefault(root, {}).setdefault(name, {}).setdefault(value, parts)
