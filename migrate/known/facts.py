@@ -370,7 +370,8 @@ class Example:
     method: str = ""  # what is called in place of a forward pass, of which the class has none
     cls: str = ""  # of the model whose method is called, which may be another one by that name
     at_hand: bool = False  # by what makes the model, before anything else asks for weights: its names are bound there
-    reaches: int = 0  # how many parts of the model it goes through for its optional arguments alone
+    optional: tuple[str, ...] = ()  # those of the names without which the model would leave out parts
+    reaches: int = 0  # how many parts those are
 
     @property
     def rank(self) -> tuple[bool, int, bool, bool, bool]:
@@ -380,7 +381,7 @@ class Example:
     @property
     def drawn(self) -> list[str]:
         """The parameters for what the host draws."""
-        return [name for name in self.names if name]
+        return [name for name in self.names if name and name not in self.optional]
 
     def as_arguments(self, made: Sequence[cst.BaseExpression]) -> list[cst.Arg]:
         """The arguments of a call with these values."""

@@ -166,3 +166,50 @@ net = Net(3)
     theirs, ours = rewritten.both(text)
     np.testing.assert_allclose(np.asarray(ours["y"]), theirs["y"].detach().numpy(), rtol=1e-5)
     assert made in rewritten.clean(text).text
+
+
+HANDED = """import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(2, 2)
+        self.condition = nn.Linear(3, 2)
+        for p in self.parameters():
+            nn.init.constant_(p, 0.2)
+
+    def forward(self, x, c=None):
+        h = self.fc(x)
+        return h if c is None else h + self.condition(c)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = Block()
+        self.blocks = nn.ModuleList([Block() for _ in range(2)])
+
+    def forward(self, x, given=None):
+        FORWARD
+
+
+x, c = torch.ones(1, 2), torch.ones(1, 3)
+net = Net()
+y = net(x)
+y = y + net(x, c) + net(x)
+"""
+HANDING = {
+    "to a part": "return self.first(x, given)",
+    "by name": "return self.first(x, c=given)",
+    "to each in a row": "for block in self.blocks:\n            x = block(x, given)\n        return x",
+    "to some in a row": "return self.blocks[1](self.blocks[0](x, given), given)",
+}
+
+
+@pytest.mark.parametrize("forward", HANDING.values(), ids=HANDING)
+def test_one_that_is_handed_on_is_one_of_the_example(forward: str) -> None:
+    theirs, ours = rewritten.both(HANDED.replace("FORWARD", forward))
+    np.testing.assert_allclose(np.asarray(ours["y"]), theirs["y"].detach().numpy(), rtol=1e-5)
+    assert "given=c)" in rewritten.clean(HANDED.replace("FORWARD", forward)).text

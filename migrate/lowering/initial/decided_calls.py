@@ -11,7 +11,7 @@ An optional argument that brings a part in, `net(x, label)`, is one of the examp
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -58,10 +58,14 @@ def parts_reached(
         yield name, nodes.code(literals[name]), frozenset(parts)
 
 
-def parts_with(forward: cst.FunctionDef, args: Sequence[cst.Arg], used: Used) -> dict[str, set[str]]:
-    """The parts with weights that a call of a model goes through because it gives an optional argument, by the name of
+def given_to(forward: cst.FunctionDef, args: Sequence[cst.Arg]) -> set[str]:
+    """The parameters that are something in a call, as far as it shows, and not None."""
+    return {name for name, value in _given(forward, args).items() if not nodes.is_literal(value, None)}
+
+
+def parts_with(forward: cst.FunctionDef, given: Container[str], used: Used) -> dict[str, set[str]]:
+    """The parts with weights that a forward pass goes through because it is given an optional argument, by the name of
     that: `if label is not None: h = h + self.embedding(label)`."""
-    given = {name for name, value in _given(forward, args).items() if not nodes.is_literal(value, None)}
     found: dict[str, set[str]] = {}
     for test, sides in _choices(forward):
         asked = asked_for_none(test)

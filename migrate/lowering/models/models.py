@@ -18,11 +18,11 @@ from migrate.lowering.expressions.arguments import placed
 from migrate.lowering.expressions.elements import computed
 from migrate.lowering.host.graphs import is_graph
 from migrate.lowering.host.host_draws import HostDraws
-from migrate.lowering.initial.decided_calls import parts_reached, parts_with
+from migrate.lowering.initial.decided_calls import given_to, parts_reached
 from migrate.lowering.initial.method_examples import MethodUses
 from migrate.lowering.models.chosen_models import joined_results
 from migrate.lowering.models.jitted_passes import JittedPasses, Streams, is_traced
-from migrate.lowering.models.needed_inputs import needed_by, needed_of, of_layer
+from migrate.lowering.models.needed_inputs import brought_in, needed_by, needed_of, of_layer
 from migrate.lowering.models.objects_at_hand import asks_object
 from migrate.lowering.models.told_modes import ToldModes
 from migrate.rules.rule import Value
@@ -80,7 +80,7 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         more: dict[str, set[str]] = {}  # optional arguments -> the parts that they bring in
         if forward is not None and not method and len(forwards) == 1:
             self.note_decided(model, forward.node, args)
-            more = parts_with(forward.node, args, self.parts_used(model.cls))
+            more = brought_in(self, forward, given_to(forward.node, args), self.parts_used)
         reaches = len(set[str]().union(*more.values()))
         called = self.facts is None or bool(self.facts.calls)
         at_hand = not method and self.is_first_use(model.place)
@@ -114,9 +114,9 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
             called,
             tuple(names),
             method,
-            "",
-            at_hand,
-            reaches,
+            at_hand=at_hand,
+            optional=tuple(more),
+            reaches=reaches,
         )
         self.script.examples |= dict.fromkeys(better, example)
         self.script.examples_of |= {(root, model.cls): example for root in of_class}

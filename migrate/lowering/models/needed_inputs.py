@@ -1,8 +1,9 @@
-"""Inputs that a forward pass cannot do without: those without a default, and those whose None it would trip over."""
+"""Inputs that a forward pass cannot do without: those without a default, those whose None it would trip over, and those
+without which it would leave out parts that have weights."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 import libcst as cst
@@ -10,8 +11,10 @@ import libcst as cst
 from migrate.known.constructed import ClassNode, LayerNode
 from migrate.known.facts import FunctionFacts
 from migrate.known.kinds import Function, Module
+from migrate.known.script import classes_in
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import argument_names
+from migrate.lowering.initial.decided_calls import Used, parts_with
 from migrate.lowering.scope import Scope
 from migrate.syntax import nodes, usage
 from migrate.syntax.walking import every
@@ -97,3 +100,37 @@ def _sides(test: cst.CSTNode) -> list[cst.CSTNode]:
             return [test.expression]
         case _:
             return [test]
+
+
+def brought_in(
+    scope: Scope,
+    forward: FunctionFacts,
+    given: set[str],
+    used_of: Callable[[str], Used],
+    seen: frozenset[str] = frozenset(),
+) -> dict[str, set[str]]:
+    """The parts with weights that a forward pass, or one that it hands arguments on to, goes through because of what it
+    is given, by the parameters. `used_of`: of each class, what tells such parts."""
+    found = parts_with(forward.node, given, used_of(forward.qualname.rpartition(".")[0]))
+    for call in usage.calls(forward.node.body):
+        for taker in _forwards_called(scope, forward, call) if forward.qualname not in seen else ():
+            names = argument_names(call.args, taker.parameter_names[1:])
+            pairs = ((inner, nodes.dotted(arg.value)) for arg, inner in zip(call.args, names, strict=True))
+            handed = {inner: outer for inner, outer in pairs if inner and outer in given}
+            inside = brought_in(scope, taker, set(handed), used_of, seen | {forward.qualname}) if handed else {}
+            for inner, parts in inside.items():
+                found.setdefault(handed[inner] or "", set()).update(f"{taker.qualname}.{part}" for part in parts)
+    return found
+
+
+def _forwards_called(scope: Scope, forward: FunctionFacts, call: cst.Call) -> list[FunctionFacts]:
+    """The forward passes of the script's that a call of a part runs: of one, of one in a row, of each in a loop."""
+    part = call.func.value if isinstance(call.func, cst.Subscript) else call.func
+    if isinstance(part, cst.Name):
+        loops = every(forward.node.body, (cst.For, cst.CompFor))
+        part = next((loop.iter for loop in loops if part.value in usage.target_names(loop.target)), part)
+    facts = scope.script.classes.get(forward.qualname.rpartition(".")[0])
+    held = facts.children.get((nodes.dotted(part) or "").removeprefix("self.")) if facts is not None else None
+    classes = classes_in(held) if held is not None else []
+    found = (scope.script.functions.get(f"{cls}.forward") for cls in classes)
+    return [one for one in found if one is not None]
