@@ -78,7 +78,7 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         forward = max(forwards, key=lambda facts: len(needed_by(facts.node)), default=None)
         drawn = tuple(draw.name for draw in forward.draws) if forward is not None else ()
         more: dict[str, set[str]] = {}  # optional arguments -> the parts that they bring in
-        if forward is not None and not method and len(forwards) == 1:
+        if forward is not None and not method and len(forwards) == 1 and not any(arg.star for arg in args):
             self.note_decided(model, forward.node, args)
             more = brought_in(self, forward, given_to(forward.node, args), self.parts_used)
         reaches = len(set[str]().union(*more.values()))
@@ -99,7 +99,7 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         names = [""] * len(arguments)
         if forward is not None:
             given = self.given_to(forward, args, method=True)
-            left = [name for name in forward.parameter_names[1 + len(arguments) :] if name in more]
+            left = [name for name in forward.parameter_names[1 + len(arguments) :] if name in more and name in given]
             arguments += [given[name] for name in left]
             names += left
             arguments += [nodes.substituted(draw.node, given) for draw in forward.draws]
