@@ -100,13 +100,18 @@ def test_an_argument_of_such_a_name_is_refused() -> None:
     assert "every Flax module has a `name`" in convert(parse("x.py", named)).report.as_text()
 
 
-@pytest.mark.parametrize("read", ["net[0].weight.grad"])
-def test_what_a_part_by_its_number_has_is_refused(read: str) -> None:
+NUMBERED = "import torch\nimport torch.nn as nn\n\nnet = nn.Sequential(nn.Linear(3, 2))\nnet(torch.ones(1, 3))\n"
+
+
+def test_what_a_part_by_its_number_has_is_refused() -> None:
     """Flax's layers have no such attributes: it stayed in the output, and failed when run."""
-    made = "import torch\nimport torch.nn as nn\n\nnet = nn.Sequential(nn.Linear(3, 2))\nnet(torch.ones(1, 3))\n"
-    text = f"{made}print({read})\n"
-    (found,) = convert(parse("x.py", text)).report.diagnostics
+    (found,) = convert(parse("x.py", f"{NUMBERED}print(net[0].weight.grad_fn)\n")).report.diagnostics
     assert (found.code, found.line) == ("MIG301", 6)
+
+
+def test_its_gradient_is_none_before_there_is_one() -> None:
+    theirs, ours = rewritten.both(f"{NUMBERED}shown = net[0].weight.grad\n")
+    assert theirs["shown"] is ours["shown"] is None
 
 
 def test_variables_of_the_constructor_that_follow_from_the_fields_are_in_the_property() -> None:
