@@ -33,9 +33,8 @@ _VIEWS = (
 def written_while_shared(module: cst.Module, left: str) -> Iterator[tuple[Statement, str, str]]:
     """The statements that write to such an array, its name, and that of a tensor that is read afterwards. `left`: the
     output, where what loads data stays torch's."""
-    scopes = [module.body, *(function.body.body for function in every(module, cst.FunctionDef))]
-    for body in scopes:
-        statements = suites.suite_of(body)
+    for scope in suites.bodies(module):
+        statements = suites.suite_of(scope.body)
         arrays = {nodes.code(target) for target, value in _bound(statements) if _is_numpys(value)}
         for line, following in _followed(statements, ()):
             for target, value in usage.bindings(line):

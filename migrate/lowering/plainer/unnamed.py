@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import zip_longest
 
 import libcst as cst
 
@@ -256,10 +255,10 @@ class _Named(cst.CSTTransformer):
     visit_IfExp = visit_BooleanOperation = _nothing
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
+        given = self.given(original_node) or [""] * len(updated_node.args)
         args = [
             arg.with_changes(value=self.named(wanted, arg.value)) if wanted else arg
-            for arg, wanted in zip_longest(updated_node.args, self.given(original_node), fillvalue="")
-            if not isinstance(arg, str)
+            for arg, wanted in zip(updated_node.args, given, strict=True)
         ]
         at_once = self.at_once(original_node)
         func = self.named(at_once, updated_node.func) if at_once else updated_node.func

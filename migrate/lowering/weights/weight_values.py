@@ -41,20 +41,16 @@ class WeightValues(Selections):
 
     def weight_gradient(self, node: cst.Attribute) -> Value | None:
         """`model.head.weight.grad` on the host, with the axes that the weight has in torch; None where it is none."""
-        owner = self.weight(node.value) if isinstance(node.value, cst.Attribute) else None
-        kind = owner.kind if owner is not None else None
-        if not isinstance(kind, Weight) or kind.place is None or self.context not in HOST_CONTEXTS:
+        found = self.leaf_of(node.value) if self.context in HOST_CONTEXTS else None
+        if found is None:
             return None
-        root = self.root(kind.place)
-        leaf = next((leaf for leaf in leaves_of(self.script, root) if leaf.flax == kind.leaf), None)
-        if leaf is None:
-            return None
-        if self.script.frozen.any_of(root):
-            raise Unsupported("MIG401", f"{nodes.code(node)}: a part of {kind.place.name} is frozen")
-        if kind.place.scope == self.scope and not self.has_gone_backward(kind.place):
+        place, leaf = found
+        if self.script.frozen.any_of(self.root(place)):
+            raise Unsupported("MIG401", f"{nodes.code(node)}: a part of {place.name} is frozen")
+        if place.scope == self.scope and not self.has_gone_backward(place):
             return Value(nodes.name("None"))
-        made = in_torch_order(looked_up(self.gradients(kind.place), leaf.flax.removeprefix("params/")), leaf.moves)
-        return None if made is None else Value(made, Tensor("float", -1 if leaf.shape is None else len(leaf.shape)))
+        made = in_torch_order(looked_up(self.gradients(place), leaf.flax.removeprefix("params/")), leaf.moves)
+        return None if made is None else Value(made, Tensor("float", _rank(leaf)))
 
     def has_gone_backward(self, model: Place) -> bool:
         """Whether a model may have gradients by now: this scope may have called `backward()`, itself, by a function of
@@ -78,9 +74,8 @@ class WeightValues(Selections):
             return None
         stats = self.read(State(BATCH_STATS, place))
         of_norm = leaf.torch.rpartition(".")[2].startswith("running_")
-        rank = -1 if leaf.shape is None else len(leaf.shape)
         of_stats = looked_up(stats, leaf.flax.removeprefix(f"{BATCH_STATS}/"))
-        return Value(of_stats, Tensor("float" if of_norm else "", rank))
+        return Value(of_stats, Tensor("float" if of_norm else "", _rank(leaf)))
 
     def model_and_parts(self, node: Expr) -> tuple[Model, list[str]] | None:
         """The model that `model.blocks[0].weight` starts with, and what follows it; None where it starts with none."""
@@ -191,3 +186,8 @@ def looked_up(tree: Expr, path: str) -> Expr:
 def key_of(text: str) -> Expr:
     """A key, or a path, of a tree of weights: an f-string where a variable is in it."""
     return cst.parse_expression(f'f"{text}"' if "{" in text else f'"{text}"')
+
+
+def _rank(leaf: Leaf) -> int:
+    """How many axes a leaf has; -1 where its shape is not known."""
+    return -1 if leaf.shape is None else len(leaf.shape)
