@@ -11,12 +11,13 @@ An optional argument that brings a part in, `net(x, label)`, is one of the examp
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import libcst as cst
 
 from migrate.known.facts import Example
+from migrate.lowering.expressions.arguments import argument_names
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr
 from migrate.syntax.none_tests import asked_for_none
@@ -63,13 +64,13 @@ def given_to(forward: cst.FunctionDef, args: Sequence[cst.Arg]) -> set[str]:
     return {name for name, value in _given(forward, args).items() if not nodes.is_literal(value, None)}
 
 
-def parts_with(forward: cst.FunctionDef, given: Container[str], used: Used) -> dict[str, set[str]]:
-    """The parts with weights that a forward pass goes through because it is given an optional argument, by the name of
-    that: `if label is not None: h = h + self.embedding(label)`."""
+def parts_with(forward: cst.FunctionDef, used: Used) -> dict[str, set[str]]:
+    """The parts with weights that a forward pass goes through where an argument is not None, by the name of that:
+    `if label is not None: h = h + self.embedding(label)`."""
     found: dict[str, set[str]] = {}
     for test, sides in _choices(forward):
         asked = asked_for_none(test)
-        if asked is not None and asked[0] in given:
+        if asked is not None:
             there, missing = (used(side) for side in (sides[::-1] if asked[1] else sides))
             found.setdefault(asked[0], set()).update(there - missing)
     return {name: parts for name, parts in found.items() if parts}
@@ -119,11 +120,9 @@ def with_values(example: Example, forward: cst.FunctionDef, values: Mapping[str,
 def _given(forward: cst.FunctionDef, args: Sequence[cst.Arg]) -> dict[str, Expr]:
     """What a call gives each parameter, or its default."""
     names = [each.name.value for each in forward.params.params][1:]
-    placed = dict(zip(names, (arg.value for arg in args if arg.keyword is None and not arg.star), strict=False))
-    named = {arg.keyword.value: arg.value for arg in args if arg.keyword is not None}
     every_parameter = [*forward.params.params, *forward.params.kwonly_params]
-    defaults = {each.name.value: each.default for each in every_parameter if each.default is not None}
-    return {**defaults, **placed, **named}
+    given = {each.name.value: each.default for each in every_parameter if each.default is not None}
+    return given | {name: arg.value for name, arg in zip(argument_names(args, names), args, strict=True) if name}
 
 
 def _times(over: Expr) -> str:
@@ -146,30 +145,27 @@ def call_of_each(
     if whole_rows and len(values) > 1:
         return None
     if whole_rows:
-        ((name, over),) = whole_rows[:1]
-        each = {} if name in placed else {name: nodes.name(name)}
-        call = nodes.call("model", *map(nodes.name, placed), **each)
+        name, over = whole_rows[0]
         turn = cst.CompFor(nodes.name(name), nodes.expression(over))
-        function = _function([name for name, _ in left], cst.ListComp(call, turn))
-        return nodes.arguments([arg.value for _, arg in left], {"method": function})
+        return _by_method(left, cst.ListComp(_model_call(placed, {name: nodes.name(name)}), turn))
     turns = list(_turns(values))
     if len(turns) == 1:
         whole = [turns[0].get(name, arg.value) for name, arg in zip(placed, given, strict=True)]
         return nodes.arguments(whole, {name: value for name, value in turns[0].items() if name not in placed})
-    calls = [
-        nodes.call(
-            "model",
-            *(turn.get(name, nodes.name(name)) for name in placed),
-            **{name: value for name, value in turn.items() if name not in placed},
-        )
-        for turn in turns
-    ]
-    function = _function([name for name, _ in left], nodes.tuple_of(calls))
-    return nodes.arguments([arg.value for _, arg in left], {"method": function})
+    return _by_method(left, nodes.tuple_of([_model_call(placed, turn) for turn in turns]))
 
 
-def _function(names: Sequence[str], body: Expr) -> cst.Lambda:
-    return cst.Lambda(cst.Parameters([cst.Param(cst.Name(name)) for name in ("model", *names)]), body)
+def _model_call(placed: Sequence[str], turn: Mapping[str, Expr]) -> cst.Call:
+    """`model(x, "a")`: the arguments by place are names but for those of this turn, whose others go by name."""
+    rest = {name: value for name, value in turn.items() if name not in placed}
+    return nodes.call("model", *(turn.get(name, nodes.name(name)) for name in placed), **rest)
+
+
+def _by_method(given: Sequence[tuple[str, cst.Arg]], body: Expr) -> list[cst.Arg]:
+    """The arguments of an `init` by `method=lambda model, x: ...`."""
+    names = ("model", *(name for name, _ in given))
+    function = cst.Lambda(cst.Parameters([cst.Param(cst.Name(name)) for name in names]), body)
+    return nodes.arguments([arg.value for _, arg in given], {"method": function})
 
 
 def _turns(values: Mapping[str, Sequence[str]]) -> Iterator[dict[str, Expr]]:

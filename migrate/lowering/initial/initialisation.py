@@ -236,7 +236,11 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         found = None if zeros else example
         given = nodes.arguments(arguments) if found is None else found.as_arguments(arguments)
         if decided:
-            return self.made_by_each(place, made, key, given, decided)
+            each = call_of_each(function.node, given, decided) if function is not None else None
+            if each is None or self.script.method_examples.get(place):
+                told = f"{place.name}: an example that goes through all of its layers, as {', '.join(decided)} says"
+                raise Unsupported("MIG402", told)
+            return self.made_weights(place, made, key, each)
         method = found.method if found is not None and found.method else "forward"
         return self.made_weights(place, made, key, self.with_parts_beside(place, given, early, method))
 
@@ -245,19 +249,6 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         needed to reach all."""
         told = self.script.decided.get(place, {})
         return {name: needed(values) for name, values in told.items() if len(values) > 1 or "*" in "".join(values)}
-
-    def made_by_each(
-        self, place: Place, made: list[Statement], key: Expr, given: Sequence[cst.Arg], decided: dict[str, list[str]]
-    ) -> list[Statement]:
-        """The statements that make a model which goes through other layers where an argument says so."""
-        function = self.script.functions.get(f"{self.class_now(place)}.forward")
-        each = call_of_each(function.node, given, decided) if function is not None else None
-        if each is None or self.script.method_examples.get(place):
-            asked = ", ".join(decided)
-            raise Unsupported(
-                "MIG402", f"{place.name}: an example that goes through all of its layers, as {asked} says"
-            )
-        return self.made_weights(place, made, key, each)
 
     def init_of_each(self, place: Place, choice: Choice) -> list[Statement] | None:
         """`if args.model == "lstm": params = model.init(key, x, hidden)["params"]`, and so on, of a model that takes

@@ -80,7 +80,10 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         more: dict[str, set[str]] = {}  # optional arguments -> the parts that they bring in
         if forward is not None and not method and len(forwards) == 1 and not any(arg.star for arg in args):
             self.note_decided(model, forward.node, args)
-            more = brought_in(self, forward, given_to(forward.node, args), self.parts_used)
+            there = given_to(forward.node, args)
+            more = {
+                name: parts for name, parts in brought_in(self, forward, self.parts_used, {}).items() if name in there
+            }
         reaches = len(set[str]().union(*more.values()))
         called = self.facts is None or bool(self.facts.calls)
         at_hand = not method and self.is_first_use(model.place)

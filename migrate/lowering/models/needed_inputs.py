@@ -105,21 +105,24 @@ def _sides(test: cst.CSTNode) -> list[cst.CSTNode]:
 def brought_in(
     scope: Scope,
     forward: FunctionFacts,
-    given: set[str],
     used_of: Callable[[str], Used],
-    seen: frozenset[str] = frozenset(),
+    known: dict[str, dict[str, set[str]]],
 ) -> dict[str, set[str]]:
-    """The parts with weights that a forward pass, or one that it hands arguments on to, goes through because of what it
-    is given, by the parameters. `used_of`: of each class, what tells such parts."""
-    found = parts_with(forward.node, given, used_of(forward.qualname.rpartition(".")[0]))
+    """The parts with weights that a forward pass, or one that it hands arguments on to, goes through where an argument
+    is not None, by the parameters. `used_of`: of each class, what tells such parts. `known`: the forward passes that
+    have been looked at, each once however often it is called."""
+    if forward.qualname in known:
+        return known[forward.qualname]
+    found = known[forward.qualname] = parts_with(forward.node, used_of(forward.qualname.rpartition(".")[0]))
     for call in usage.calls(forward.node.body):
-        for taker in _forwards_called(scope, forward, call) if forward.qualname not in seen else ():
+        for taker in _forwards_called(scope, forward, call):
+            inside = brought_in(scope, taker, used_of, known)
             names = argument_names(call.args, taker.parameter_names[1:])
-            pairs = ((inner, nodes.dotted(arg.value)) for arg, inner in zip(call.args, names, strict=True))
-            handed = {inner: outer for inner, outer in pairs if inner and outer in given}
-            inside = brought_in(scope, taker, set(handed), used_of, seen | {forward.qualname}) if handed else {}
-            for inner, parts in inside.items():
-                found.setdefault(handed[inner] or "", set()).update(f"{taker.qualname}.{part}" for part in parts)
+            for arg, inner in zip(call.args, names, strict=True):
+                outer = nodes.dotted(arg.value)
+                if outer in forward.parameter_names and inner in inside:
+                    parts = [f"{taker.qualname}.{part}" for part in inside[inner]]
+                    found.setdefault(outer, set()).update(parts)
     return found
 
 
