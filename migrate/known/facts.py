@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import libcst as cst
 
@@ -390,6 +391,11 @@ class Example:
         if self.method:
             keywords["method"] = cst.SimpleString(f'"{self.method}"')
         return nodes.arguments([node for name, node in named if not name], keywords)
+
+
+# A way through the layers of a model: the arguments that tell it, each with a literal that a call gives it, as it is
+# written; with a star, each in turn of what follows.
+Way: TypeAlias = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)

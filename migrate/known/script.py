@@ -10,7 +10,16 @@ from typing import TypeVar
 
 from migrate.known.by_round import IN_ONE_ROUND, UNTOLD, ByRound
 from migrate.known.constructed import ChoiceNode, ClassNode, LayerNode, ListNode, Node
-from migrate.known.facts import Averaged, ClassFacts, Example, FunctionFacts, KeptSite, ParameterGroup, SteppedUnder
+from migrate.known.facts import (
+    Averaged,
+    ClassFacts,
+    Example,
+    FunctionFacts,
+    KeptSite,
+    ParameterGroup,
+    SteppedUnder,
+    Way,
+)
 from migrate.known.frozen import Frozen
 from migrate.known.kinds import UNKNOWN, Kind, Model, Optimizer, Place, join
 from migrate.known.qualified import is_chosen, options
@@ -138,9 +147,9 @@ class Script(ByRound):
     sides_taken: dict[str, set[bool]] = field(default_factory=dict)  # of choices of parts, as they are written
     list_options: frozenset[str] = frozenset()  # options of the command line that are lists
     attributes_changed: frozenset[str] = frozenset()  # those that they change of objects other than their own
-    # model -> parameters of its forward pass that tell which layers it goes through -> the literals that calls give
-    # them -> those layers
-    decided: dict[Place, dict[str, dict[str, frozenset[str]]]] = field(default_factory=dict)
+    # model -> the ways through its layers that calls take, as arguments of theirs tell, with those layers
+    ways: dict[Place, dict[Way, frozenset[str]]] = field(default_factory=dict)
+    found_ways: dict[Place, dict[Way, frozenset[str]]] = field(default_factory=dict)
     layers_alone: dict[str, dict[str, Expr]] = field(default_factory=dict)  # class of a model -> what makes its layer
     results_changed: frozenset[str] = frozenset()  # functions of which they change what these return, in place
     own_classes: ObjectClasses = field(default_factory=lambda: ObjectClasses(()), metadata=UNTOLD)

@@ -57,6 +57,11 @@ class Selection(Kind):
     unless_frozen: bool = False
     whole: bool = False
 
+    @property
+    def has_tensors(self) -> bool:
+        """Whether tensors made with requires_grad=True are among them, each the one leaf "" of its place."""
+        return any(paths == ("",) for _, paths in self.leaves)
+
     def covering(self, other: Kind) -> Kind:
         """All weights of a model where nothing of it is frozen, or those of them that are not."""
         models = tuple(place for place, _ in self.leaves)

@@ -213,3 +213,144 @@ def test_one_that_is_handed_on_is_one_of_the_example(forward: str) -> None:
     theirs, ours = rewritten.both(HANDED.replace("FORWARD", forward))
     np.testing.assert_allclose(np.asarray(ours["y"]), theirs["y"].detach().numpy(), rtol=1e-5)
     assert "given=c)" in rewritten.clean(HANDED.replace("FORWARD", forward)).text
+
+
+MANY = {
+    "by each literal of a loop": ('for task in ("a", "b"):\n    y = y + net(x, task)\n', ""),
+    "by a list that is named": ('tasks = ["b", "a"]\nfor i, task in enumerate(tasks):\n    y = y + net(x, task)\n', ""),
+    "by the keys of a dict": ('for task, w in {"a": 1.0, "b": 2.0}.items():\n    y = y + w * net(x, task)\n', ""),
+    "by either": ('for i in range(3):\n    task = "a" if i % 2 else "b"\n    y = y + net(x, task)\n', ""),
+    "by a lookup": ('tasks = ["a", "b"]\nfor i in range(3):\n    y = y + net(x, tasks[i % 2])\n', ""),
+    "by a function's callers": ('def of(task):\n    return net(x, task)\n\n\ny = of("a") + of(task="b")\n', ""),
+    "by its default": ('def of(task="b"):\n    return net(x, task)\n\n\ny = of("a") + of()\n', ""),
+    "by what is not known": (
+        'import json\n\nfor task in json.loads(\'["a", "b"]\'):\n    y = y + net(x, task)\n',
+        'model(x, task=""',
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "made"), MANY.values(), ids=MANY)
+@pytest.mark.parametrize("forward", FORWARDS.values(), ids=FORWARDS)
+def test_an_argument_that_may_be_several(forward: str, code: str, made: str) -> None:
+    text = NET.replace("FORWARD", forward) + f"y = 0\n{code}"
+    theirs, ours = rewritten.both(text)
+    np.testing.assert_allclose(np.asarray(ours["y"]), theirs["y"].detach().numpy(), rtol=1e-5)
+    assert made in rewritten.clean(text).text or forward == FORWARDS["a dict of parts"]
+
+
+TESTED = {
+    "three": ('if task == "a":\n            return self.a(x)\n        elif task == "b":\n            return self.b(x)\n'
+              '        else:\n            return self.c(x)', '"a"', '"b"', '"z"'),
+    "within another": ('if task != "a":\n            if task in ("b", "d"):\n                return self.b(x)\n'
+                       "            return self.c(x)\n        return self.a(x)", '"a"', '"d"', '"c"'),
+    "by a number": ("if task > 1:\n            return self.a(x)\n        return self.b(x) if task == 1 else self.c(x)",
+                    "0", "1", "2"),
+    "by two": ("if task and deep:\n            return self.a(x)\n        return self.b(x) if deep else self.c(x)",
+               "True", "True, True", "False, True"),
+    "in a method": ("return self.choose(x, task)", '"a"', '"b"', '"z"'),
+    "in a method, by number": ("return self.so_many(x, task)", "1", "2", "3"),
+    "the first ones": ("return sum(layer(x) for layer in self.rows[:task])", "1", "2", "3"),
+    "in a part": ("return self.part(x, task)", "True", "False", "True"),
+}  # fmt: skip
+
+
+PART = """
+
+class Part(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(2, 3), nn.Linear(2, 3)
+
+    def forward(self, x, on):
+        return self.a(x) if on else self.b(x)
+"""
+
+
+@pytest.mark.parametrize("name", TESTED)
+@pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
+def test_tests_of_arguments(name: str, told: bool) -> None:
+    """Not told: what the model is given stands in tuples."""
+    forward, *given = TESTED[name]
+    calls = " + ".join(f"net(x, {each})" for each in given)
+    looped = ", ".join(f"({each})" if "," in each else f"({each}, False)" for each in given)
+    text = f"""import torch
+from torch import nn
+{PART if "self.part" in forward else ""}
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(2, 3), nn.Linear(2, 3), nn.Linear(2, 3)
+        self.rows = nn.ModuleList([nn.Linear(2, 3) for _ in range(3)])
+        self.part = {"Part()" if "self.part" in forward else "None"}
+
+    def choose(self, x, name):
+        if name == "a":
+            return self.a(x)
+        return self.b(x) if name == "b" else self.c(x)
+
+    def so_many(self, x, count):
+        y = 0
+        for i in range(count):
+            y = y + self.rows[i](x)
+        return y
+
+    def forward(self, x, task, deep=False):
+        {forward}
+
+
+x = torch.ones(1, 2)
+net = Net()
+"""
+    if told:
+        text += f"y = {calls}\n"
+    else:
+        text += f"y = 0\nfor task, deep in [{looped}]:\n    y = y + net(x, task, deep)\n"
+    made = rewritten.clean(text)
+    names = rewritten.executed(made.text)
+    assert names["y"].shape == (1, 3)
+    used = {"a", "b", "c"} if "self.part" not in forward else {"part"}
+    used = {"rows_0", "rows_1", "rows_2"} if "rows" in forward or "so_many" in forward else used
+    assert set(names["params"]) == used
+
+
+@pytest.mark.parametrize("given", ["*(x, c)", '**{"x": x, "given": c}', "**batch", "*row"])
+def test_arguments_that_are_unpacked(given: str) -> None:
+    code = f'batch = {{"x": x, "given": c}}\nrow = (x, c)\ny = net(x) + net({given})\n'
+    text = HANDED.partition("y = net(x)")[0].replace("FORWARD", HANDING["to a part"])
+    theirs, ours = rewritten.both(text + code)
+    np.testing.assert_allclose(np.asarray(ours["y"]), theirs["y"].detach().numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("given", ["*rows[0]", "**dict(x=x, given=c)"])
+def test_arguments_that_are_unpacked_and_not_known(given: str) -> None:
+    text = HANDED.partition("y = net(x)")[0].replace("FORWARD", HANDING["to a part"])
+    made = rewritten.conversion(text + f"rows = [(x, c), (x,)]\ny = net(x) + net({given})\n")
+    assert [(one.code, "whether it gives given" in one.message) for one in made.report.diagnostics] == [
+        ("MIG402", True)
+    ]
+
+
+def test_layers_that_are_only_given_what_the_model_has_made() -> None:
+    forward = 'return self.fc(x) if way == "in" else self.out(x)'
+    text = f"""import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.out = nn.Linear(4, 2), nn.Linear(2, 4)
+
+    def forward(self, x, way):
+        {forward}
+
+
+net = Net()
+z = net(torch.ones(1, 4), "in")
+y = net(z, "out")
+"""
+    made = rewritten.conversion(text)
+    assert [one.code for one in made.report.diagnostics] == ["MIG402"]
+    assert 'what it has made itself, way="out"' in made.report.diagnostics[0].message

@@ -138,3 +138,48 @@ def test_the_norm_of_clipping(norm: str, accumulated: bool) -> None:
     text = f"{HEAD}def main(args, p):\n{NET}{body}    return losses\n\n\nlosses = main(argparse.Namespace(p=3), 1)\n"
     theirs, ours = rewritten.both(text)
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
+
+
+DECIDED = {
+    "in a forward pass": "return h * 2 if step >= 1 else h",
+    "in a branch": "if step > 1:\n            h = h * 2\n        return h",
+    "in a part": "return self.part(h, step)",
+    "beside a test for None": "if step is None:\n            return h\n        return h * 2 if step else h",
+    "not at all": "if step is None:\n            return h\n        return h * (step + 1)",
+}
+
+
+@pytest.mark.parametrize("name", DECIDED)
+def test_forward_passes_that_decide_by_a_number(name: str) -> None:
+    """None tells an argument that is there from one that is not, whatever number it is."""
+    text = f"""{HEAD}class Part(nn.Module):
+    def forward(self, h, number):
+        return h if number < 2 else 3 * h
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.part = nn.Linear(6, 4), Part()
+        nn.init.constant_(self.fc.weight, 0.1)
+        nn.init.constant_(self.fc.bias, 0.1)
+
+    def forward(self, x, step=None):
+        h = self.fc(x)
+        {DECIDED[name]}
+
+
+net, losses = Net(), []
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+x = torch.linspace(-3, 2, 24).reshape(4, 6).cos()
+for step in range(3):
+    loss = (net(x, step) ** 2).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    losses.append(loss.item())
+"""
+    theirs, ours = rewritten.both(text)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
+    told = [found.code for found in rewritten.conversion(text).report.diagnostics]
+    assert told == ([] if name == "not at all" else ["MIG514"])

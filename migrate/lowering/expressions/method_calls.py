@@ -46,7 +46,16 @@ from migrate.known.kinds import (
 )
 from migrate.known.qualified import is_chosen, options
 from migrate.known.states import MODE_IS_A_FIELD, MODES
-from migrate.known.weight_kinds import CHECKPOINT, SHOWN, WEIGHT_NAME, AnyWeight, Weight, WeightTree
+from migrate.known.weight_kinds import (
+    CHECKPOINT,
+    SHOWN,
+    WEIGHT_NAME,
+    AnyWeight,
+    Parameters,
+    Selection,
+    Weight,
+    WeightTree,
+)
 from migrate.lowering.expressions.arguments import on_host, placed
 from migrate.lowering.expressions.copied_snippets import with_snippets
 from migrate.lowering.expressions.elements import (
@@ -70,6 +79,7 @@ from migrate.lowering.models.foreign_models import refuse_given_to_others
 from migrate.lowering.modules.makers_kept import maker_kept
 from migrate.lowering.plainer.parts_written import children_in_order
 from migrate.lowering.scope import HOST_CONTEXTS
+from migrate.lowering.weights.selections import filled_on
 from migrate.lowering.weights.weight_trees import method_of_tree
 from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
@@ -227,6 +237,8 @@ class MethodCalls(ValueCalls):
                 if method == "load_state_dict":
                     told += ": `migrate port-weights` puts a checkpoint among those that `init` gives the whole model"
                 raise Unsupported("MIG301", f"{nodes.code(node)}: a part of a Flax module {told}")
+        if isinstance(kind, Parameters | Selection) and method in _ADDING:
+            raise filled_on(node)
         if isinstance(kind, Items) and kind.type in ("list", "modules") and method in _ADDING:
             return self.list_method(node, func, base)
         if isinstance(kind, Items) and kind.type in (DICT, BY_WEIGHT) and method in ("items", "values"):

@@ -10,13 +10,13 @@ from collections.abc import Set as AbstractSet
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.facts import Example
+from migrate.known.facts import Example, Way
 from migrate.known.kinds import HostClass, Kind, Model, Place, Scheduler, Tensor
 from migrate.known.qualified import is_chosen, options
 from migrate.known.script import Script
 from migrate.known.states import BATCH_STATS, COUNT, CYCLE, GRADS, OPT_STATE, PARAMS, State
 from migrate.known.told_classes import Choice
-from migrate.lowering.initial.decided_calls import call_of_each, needed, with_values
+from migrate.lowering.initial.decided_calls import call_of_each, needed, whole_rows, with_values
 from migrate.lowering.initial.method_examples import MethodExamples
 from migrate.lowering.initial.method_features import MethodFeatures
 from migrate.lowering.initial.taken_examples import TakenExamples
@@ -185,11 +185,11 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         cls = self.class_now(place)
         if is_chosen(cls) and self.called_apart(place):
             return self.init_of_each(place, self.script.choices[place])
-        decided = self.decided_at(place)
+        ways = self.ways_at(place)
         example = self.simplest_example(place)
         function = self.script.functions.get(f"{cls}.forward")
-        if decided and example is not None and function is not None:
-            example = with_values(example, function.node, decided)
+        if ways and example is not None and function is not None:
+            example = with_values(example, function.node, ways)
         early = place in self.script.early - self.script.postponed
         resolved = [self.afresh(each) for each in self.resolve(example, early)] if example is not None else []
         zeros: list[Expr] = []
@@ -235,20 +235,20 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
             self.before = outer
         found = None if zeros else example
         given = nodes.arguments(arguments) if found is None else found.as_arguments(arguments)
-        if decided:
-            each = call_of_each(function.node, given, decided) if function is not None else None
+        if ways:
+            each = call_of_each(function.node, given, ways) if function is not None else None
             if each is None or self.script.method_examples.get(place):
-                told = f"{place.name}: an example that goes through all of its layers, as {', '.join(decided)} says"
+                names = ", ".join(dict.fromkeys(name for way in ways for name, _ in way))
+                told = f"{place.name}: an example that goes through all of its layers, as {names} says"
                 raise Unsupported("MIG402", told)
             return self.made_weights(place, made, key, each)
         method = found.method if found is not None and found.method else "forward"
         return self.made_weights(place, made, key, self.with_parts_beside(place, given, early, method))
 
-    def decided_at(self, place: Place) -> dict[str, list[str]]:
-        """The arguments that tell through which layers of a model a call goes, with those of their values that are
-        needed to reach all."""
-        told = self.script.decided.get(place, {})
-        return {name: needed(values) for name, values in told.items() if len(values) > 1 or "*" in "".join(values)}
+    def ways_at(self, place: Place) -> list[Way]:
+        """The ways through a model that are needed to reach all of its layers; none where each call reaches them."""
+        ways = self.script.ways.get(place, {})
+        return needed(ways) if len(ways) > 1 or whole_rows(ways) else []
 
     def init_of_each(self, place: Place, choice: Choice) -> list[Statement] | None:
         """`if args.model == "lstm": params = model.init(key, x, hidden)["params"]`, and so on, of a model that takes

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.constructed import ListNode
 from migrate.known.facts import Example, FunctionFacts
 from migrate.known.kinds import Host, Kind, Model, Place, Tensor
 from migrate.known.qualified import options
@@ -18,13 +16,13 @@ from migrate.lowering.expressions.arguments import placed
 from migrate.lowering.expressions.elements import computed
 from migrate.lowering.host.graphs import is_graph
 from migrate.lowering.host.host_draws import HostDraws
-from migrate.lowering.initial.decided_calls import given_to, parts_reached
 from migrate.lowering.initial.method_examples import MethodUses
 from migrate.lowering.models.chosen_models import joined_results
 from migrate.lowering.models.jitted_passes import JittedPasses, Streams, is_traced
-from migrate.lowering.models.needed_inputs import brought_in, needed_by, needed_of, of_layer
+from migrate.lowering.models.needed_inputs import needed_by, needed_of, of_layer
 from migrate.lowering.models.objects_at_hand import asks_object
 from migrate.lowering.models.told_modes import ToldModes
+from migrate.lowering.models.ways_through import brought_in, given_to, refuse_unpacked, unpacked, ways_of
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
@@ -78,12 +76,12 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         forward = max(forwards, key=lambda facts: len(needed_by(facts.node)), default=None)
         drawn = tuple(draw.name for draw in forward.draws) if forward is not None else ()
         more: dict[str, set[str]] = {}  # optional arguments -> the parts that they bring in
-        if forward is not None and not method and len(forwards) == 1 and not any(arg.star for arg in args):
-            self.note_decided(model, forward.node, args)
-            there = given_to(forward.node, args)
-            more = {
-                name: parts for name, parts in brought_in(self, forward, self.parts_used, {}).items() if name in there
-            }
+        if forward is not None and not method and len(forwards) == 1:
+            args = unpacked(args, self.env.definitions)
+            refuse_unpacked(self, forward, args)
+            self.note_ways(model, forward, args)
+            there = given_to(forward, args)
+            more = {name: parts for name, parts in brought_in(self, forward).items() if name in there}
         reaches = len(set[str]().union(*more.values()))
         called = self.facts is None or bool(self.facts.calls)
         at_hand = not method and self.is_first_use(model.place)
@@ -124,34 +122,20 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         self.script.examples |= dict.fromkeys(better, example)
         self.script.examples_of |= {(root, model.cls): example for root in of_class}
 
-    def parts_used(self, cls: str) -> Callable[[cst.CSTNode], set[str]]:
-        """What tells of some code of a class through which of its parts with weights it goes."""
-        weighted = self.weighted_parts(cls)
-
-        def used(node: cst.CSTNode) -> set[str]:
-            read = set(usage.attributes_of_self(node))
-            return weighted & read.union(*(self.attributes_used(cls, name) for name in read)) if weighted else set()
-
-        return used
-
-    def keys_of_row(self, cls: str, attribute: str) -> list[str]:
-        """The keys of a row of parts as a program writes them; where it is not known how many there are, what goes
-        through them, with a star."""
-        facts = self.script.classes[cls]
-        row = facts.children.get(attribute)
-        if not isinstance(row, ListNode) or row.named or (row.dynamic and row.keys):
-            return []
-        if row.dynamic:
-            return [f"*range(len(model.{facts.renamed.get(attribute, attribute)}))"]
-        return [f'"{key}"' for key in row.keys] or [str(number) for number in range(len(row.children))]
-
-    def note_decided(self, model: Model, forward: cst.FunctionDef, args: Sequence[cst.Arg]) -> None:
-        """Notes what a call says of the layers that a forward pass goes through."""
-        used = self.parts_used(model.cls)
-        found = list(parts_reached(forward, args, used, partial(self.keys_of_row, model.cls)))
-        for root in self.roots(model.place) if model.place is not None else ():
-            for name, value, parts in found:
-                self.script.decided.setdefault(root, {}).setdefault(name, {}).setdefault(value, parts)
+    def note_ways(self, model: Model, forward: FunctionFacts, args: Sequence[cst.Arg]) -> None:
+        """Notes what a call says of the layers that a forward pass goes through. Raises Unsupported where it alone goes
+        through some, and takes what the model has given: other calls take something else there."""
+        ways = ways_of(self, forward, args)
+        roots = self.roots(model.place) if ways and model.place is not None else set[Place]()
+        if not any(self.given_by(root, [arg.value for arg in args]) for root in roots):
+            for root in roots:
+                self.script.found_ways.setdefault(root, {}).update(ways)
+            return
+        for root in roots & self.script.ways.keys():
+            known = frozenset[str]().union(*self.script.ways[root].values())
+            told = ", ".join(f"{name}={value}" for way, parts in ways.items() if parts - known for name, value in way)
+            if told:
+                raise Unsupported("MIG402", f"{root.name}: layers that are only given what it has made itself, {told}")
 
     def is_first_use(self, place: Place) -> bool:
         """Whether the scope that has made a model calls it before anything else is done with it, where its weights are
@@ -165,17 +149,25 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
     def through_model(self, arguments: Sequence[Expr]) -> bool:
         """Whether arguments were computed by some model, or are what an object of the script's holds by then: others
         are simpler examples."""
+        calls = self.calls_behind(arguments)
+        return any(isinstance(self.kind_of(call.func), Model) or asks_object(self, call) for call in calls)
+
+    def given_by(self, root: Place, arguments: Sequence[Expr]) -> bool:
+        """Whether arguments were computed by this model."""
+        kinds = (self.kind_of(call.func) for call in self.calls_behind(arguments))
+        places = (kind.place for kind in kinds if isinstance(kind, Model) and kind.place is not None)
+        return any(root in self.roots(place) for place in places)
+
+    def calls_behind(self, arguments: Sequence[Expr]) -> Iterator[cst.Call]:
+        """The calls that arguments were computed by."""
         left, seen = list(arguments), set[str]()
         while left:
             node = left.pop()
-            for call in usage.calls(node):
-                if isinstance(self.kind_of(call.func), Model) or asks_object(self, call):
-                    return True
+            yield from usage.calls(node)
             for name in set(usage.loads(node)) - seen:
                 seen.add(name)
                 if name in self.env.definitions:
                     left.append(self.env.definitions[name])
-        return False
 
     def model_call(self, node: cst.Call, callee: Value) -> Value:
         """`model(x)`: in a loss function an `apply` in place; on the host a jitted forward pass, or an `apply` where

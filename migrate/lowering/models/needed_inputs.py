@@ -3,7 +3,7 @@ without which it would leave out parts that have weights."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 
 import libcst as cst
@@ -11,10 +11,8 @@ import libcst as cst
 from migrate.known.constructed import ClassNode, LayerNode
 from migrate.known.facts import FunctionFacts
 from migrate.known.kinds import Function, Module
-from migrate.known.script import classes_in
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.arguments import argument_names
-from migrate.lowering.initial.decided_calls import Used, parts_with
 from migrate.lowering.scope import Scope
 from migrate.syntax import nodes, usage
 from migrate.syntax.walking import every
@@ -59,6 +57,7 @@ def _fails(scope: Scope, function: FunctionFacts, name: str, seen: frozenset[str
         return False
     receivers = [one.value for one in every(body, (cst.Attribute, cst.Subscript))]
     operands = [side for one in every(body, cst.BinaryOperation) for side in (one.left, one.right)]
+    operands += [side for one in every(body, cst.Comparison) if _orders(one) for side in _sides(one)]
     if any(nodes.dotted(one) == name for one in [*receivers, *operands]):
         return True
     return any(
@@ -84,10 +83,17 @@ def _takers(scope: Scope, function: FunctionFacts, call: cst.Call) -> list[tuple
 
 
 def _is_tested(body: cst.CSTNode, name: str) -> bool:
-    """Whether code asks for the truth of a name, or compares it."""
+    """Whether code asks for the truth of a name, or whether it is some value, None perhaps."""
     tests: list[cst.CSTNode] = [one.test for one in every(body, (cst.If, cst.IfExp, cst.While, cst.Assert))]
     tests += every(body, (cst.BooleanOperation, cst.UnaryOperation, cst.Comparison))
+    tests = [test for test in tests if not _orders(test)]
     return any(nodes.dotted(side) == name for test in tests for side in _sides(test))
+
+
+def _orders(test: cst.CSTNode) -> bool:
+    """Whether a comparison fails for None: `step > 1`."""
+    ordering = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
+    return isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, ordering)
 
 
 def _sides(test: cst.CSTNode) -> list[cst.CSTNode]:
@@ -100,40 +106,3 @@ def _sides(test: cst.CSTNode) -> list[cst.CSTNode]:
             return [test.expression]
         case _:
             return [test]
-
-
-def brought_in(
-    scope: Scope,
-    forward: FunctionFacts,
-    used_of: Callable[[str], Used],
-    known: dict[str, dict[str, set[str]]],
-) -> dict[str, set[str]]:
-    """The parts with weights that a forward pass, or one that it hands arguments on to, goes through where an argument
-    is not None, by the parameters. `used_of`: of each class, what tells such parts. `known`: the forward passes that
-    have been looked at, each once however often it is called."""
-    if forward.qualname in known:
-        return known[forward.qualname]
-    found = known[forward.qualname] = parts_with(forward.node, used_of(forward.qualname.rpartition(".")[0]))
-    for call in usage.calls(forward.node.body):
-        for taker in _forwards_called(scope, forward, call):
-            inside = brought_in(scope, taker, used_of, known)
-            names = argument_names(call.args, taker.parameter_names[1:])
-            for arg, inner in zip(call.args, names, strict=True):
-                outer = nodes.dotted(arg.value)
-                if outer in forward.parameter_names and inner in inside:
-                    parts = [f"{taker.qualname}.{part}" for part in inside[inner]]
-                    found.setdefault(outer, set()).update(parts)
-    return found
-
-
-def _forwards_called(scope: Scope, forward: FunctionFacts, call: cst.Call) -> list[FunctionFacts]:
-    """The forward passes of the script's that a call of a part runs: of one, of one in a row, of each in a loop."""
-    part = call.func.value if isinstance(call.func, cst.Subscript) else call.func
-    if isinstance(part, cst.Name):
-        loops = every(forward.node.body, (cst.For, cst.CompFor))
-        part = next((loop.iter for loop in loops if part.value in usage.target_names(loop.target)), part)
-    facts = scope.script.classes.get(forward.qualname.rpartition(".")[0])
-    held = facts.children.get((nodes.dotted(part) or "").removeprefix("self.")) if facts is not None else None
-    classes = classes_in(held) if held is not None else []
-    found = (scope.script.functions.get(f"{cls}.forward") for cls in classes)
-    return [one for one in found if one is not None]

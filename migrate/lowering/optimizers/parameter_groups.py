@@ -9,11 +9,10 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.frozen import Leaves
-from migrate.known.kinds import Function, Items, Leaf, Place
+from migrate.known.kinds import Function, Items, Place
 from migrate.known.weight_kinds import Group
 from migrate.lowering.models.foreign_models import note_trained
 from migrate.lowering.optimizers.labels import FROZEN, labels_of, mask_of
-from migrate.lowering.weights.leaves import leaves_of
 from migrate.lowering.weights.made_without_gradient import frozen_as_made, still_of
 from migrate.lowering.weights.selections import Selections
 from migrate.manifest import Leaf as WeightLeaf
@@ -47,7 +46,7 @@ class ParameterGroups(Selections):
             return Grouped(tuple(leaf.place for leaf in leaves), {"": {}})
         groups = self.written_groups(node)
         if groups is None:
-            whole = self.selection(node)
+            whole = self.with_tensors(node)
             if whole is None:
                 self.note_groups_of_callers(node)
                 note_trained(self, node)
@@ -55,7 +54,7 @@ class ParameterGroups(Selections):
             groups = [Group(whole)]
         if all(not found for group in groups for _, found in group.selection.leaves):
             known = [place for group in groups for place, _ in group.selection.leaves]
-            if any(leaves_of(self.script, self.root(place)) for place in known):
+            if any(self.weights_at(place) for place in known):
                 raise Unsupported("MIG302", f"{torch}: no parameters are left to train")
         models = tuple(dict.fromkeys(place for group in groups for place, _ in group.selection.leaves))
         if any(group.selection.unless_frozen for group in groups):
@@ -93,7 +92,10 @@ class ParameterGroups(Selections):
         switched: dict[str, tuple[str, str]] = {}
         for place in models:
             root = self.root(place)
-            leaves = leaves_of(self.script, root)
+            leaves = self.weights_at(place)
+            if root in self.script.leaves:
+                trees.append((leaves, {"": label[root, ""]}))
+                continue
             frozen = self.frozen_to_optimizer(root) | frozen_as_made(self.script, root)
             frozen |= still_of(self.script, root) if decays else frozenset()
             own = {leaf.flax: label.get((root, leaf.flax), FROZEN) for leaf in leaves}
@@ -157,15 +159,6 @@ class ParameterGroups(Selections):
                 found |= {leaf: made for leaf in leaves if labels.get(leaf) == label}
         return found
 
-    def tensors_in(self, node: Expr) -> list[Leaf]:
-        """The tensors made with requires_grad=True in a list; empty where it holds something else."""
-        kind = self.kind_of(node)
-        if isinstance(node, cst.List | cst.Tuple):
-            kind = Items(tuple(self.kind_of(element.value) for element in node.elements))
-        items = kind.items or () if isinstance(kind, Items) else ()
-        found = [item for item in items if isinstance(item, Leaf)]
-        return found if len(found) == len(items) else []
-
     def written_groups(self, node: Expr) -> list[Group] | None:
         """A list of dicts, in place or under a name; None where it is something else."""
         if isinstance(node, cst.Name):
@@ -191,7 +184,7 @@ class ParameterGroups(Selections):
         if "params" not in items:
             return None
         source = items.pop("params")
-        selection = self.selection(source) or self.one_weight(source)
+        selection = self.with_tensors(source)
         if selection is None:
             return None
         label = source.value if isinstance(source, cst.Name) else selection.label

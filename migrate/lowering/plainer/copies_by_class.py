@@ -58,6 +58,7 @@ from migrate.lowering.plainer.layers_of_rows import with_layers_in_rows
 from migrate.lowering.plainer.layers_of_stacks import with_layers_in_stacks
 from migrate.lowering.plainer.layers_written_out import with_layers_written_out
 from migrate.lowering.plainer.lists_named_outside import with_lists_named
+from migrate.lowering.plainer.lists_of_parameters import with_parameters_listed
 from migrate.lowering.plainer.lists_on_models import with_lists_apart
 from migrate.lowering.plainer.loaders_named import with_loaders_named
 from migrate.lowering.plainer.loops_over_leaves import with_steps_in_place
@@ -174,6 +175,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_last_definitions,
     with_checkpoints_unasked,
     with_states_named,
+    with_parameters_listed,
     with_freezing_apart,
     with_functions_of_torch,
     with_layers_written_out,

@@ -136,7 +136,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
                 self.bind(targets[0], Items(unpacked, type="tuple"))
                 return []
             as_tree = isinstance(small.value, cst.DictComp) and self.unit.functional
-            chosen = None if isinstance(small.value, cst.Name) or as_tree else self.selection(small.value)
+            chosen = None if isinstance(small.value, cst.Name) or as_tree else self.parameters_listed(small.value)
             if chosen is not None and len(targets) == 1 and isinstance(targets[0], cst.Name):
                 return self.named_selection(line, small, targets[0], chosen)
             target = targets[0]
@@ -190,11 +190,20 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         anew = name in usage.stores(block.statements[block.index + 1 :])
         return not (self.under_jit or anew) and usage.reads_first(block.statements, name)
 
+    def parameters_listed(self, node: Expr) -> Selection | None:
+        """The parameters of models that an expression stands for, tensors of their own among them; None where it stands
+        for something else, or for such tensors alone."""
+        found = self.selection(node)
+        if found is not None or not isinstance(node, cst.List | cst.BinaryOperation):
+            return found
+        mixed = self.with_tensors(node)
+        return mixed if mixed is not None and any(paths != ("",) for _, paths in mixed.leaves) else None
+
     def named_selection(
         self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.Name, chosen: Selection
     ) -> list[Statement]:
         """`params = list(model.parameters())`: parameters under a name of their own."""
-        models = None if chosen.named else self.whole_models(chosen)
+        models = None if chosen.named or chosen.has_tensors else self.whole_models(chosen)
         if models is not None and len(models) == 1 and not chosen.unless_frozen:
             return self.assign(line, small, [target], self.expr(small.value))
         self.bind(target, chosen if models is None or chosen.unless_frozen else Parameters(models))

@@ -10,7 +10,7 @@ import libcst as cst
 from migrate import layouts
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import Host, Items, Kind, Model, Module, ModuleClass, Number, Plain, Tensor, TorchName, join
-from migrate.known.weight_kinds import StateDict, Weight
+from migrate.known.weight_kinds import Parameters, Selection, StateDict, Weight
 from migrate.layers.table import TABLE
 from migrate.lowering.expressions.masked import is_scalar
 from migrate.lowering.host.data_loading import for_torch
@@ -22,6 +22,7 @@ from migrate.lowering.statements.attributes_in_place import changes_own
 from migrate.lowering.statements.donated import is_alone
 from migrate.lowering.statements.other_names import kept_twice
 from migrate.lowering.updates.leaves import Leaves
+from migrate.lowering.weights.selections import filled_on
 from migrate.rules.rule import Value, power_of_integers
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -244,6 +245,8 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
             part = self.changed_part(line, small, small.target)
             if part is not None:
                 return part
+        if isinstance(self.kind_of(small.target), Parameters | Selection):
+            raise filled_on(small)
         target, value = self.expr(small.target), self.expr(small.value)
         variable = None if isinstance(small.target, cst.Subscript) else self.variable_of(small.target)
         if variable is not None:

@@ -33,7 +33,7 @@ class Clipping(Arguments, Selections):
     def clipping(self, node: cst.Call) -> Clip:
         """The snippet that clips, and whose gradients."""
         name = self.torch_name(node.func) or ""
-        models = self.trained_models(self.selection(node.args[0].value)) if node.args else None
+        models = self.trained_models(self.with_tensors(node.args[0].value)) if node.args else None
         if models is None:
             raise Unsupported("MIG302", f"{nodes.code(node)}: other gradients than those of whole models")
         parameters = signature(_SIGNATURES[name.rpartition(".")[2]].partition(", ")[2])
@@ -54,7 +54,7 @@ class Clipping(Arguments, Selections):
             return None
         for place, leaves in selection.leaves:
             root = self.root(place)
-            if {leaf.flax for leaf in leaves_of(self.script, root)} - self.frozen(root) - set(leaves):
+            if {leaf.flax for leaf in self.weights_at(place)} - self.frozen(root) - set(leaves):
                 return None
         return tuple(place for place, _ in selection.leaves)
 
@@ -70,6 +70,8 @@ class Clipping(Arguments, Selections):
     def only_trained(self, place: Place, grads: str) -> list[Statement]:
         """In a step, the statement that leaves the gradients of frozen weights out of those of a model, which torch has
         not; none where nothing is frozen."""
+        if self.root(place) in self.script.leaves:
+            return []
         when = self.frozen_when(place, self.state_name(State(FROZEN, place)))
         if not when:
             return []

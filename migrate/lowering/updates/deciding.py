@@ -9,12 +9,13 @@ from collections.abc import Set as AbstractSet
 import libcst as cst
 
 from migrate.known.facts import FunctionFacts
-from migrate.known.kinds import Number, Tensor
+from migrate.known.kinds import Kind, Number, Tensor
 from migrate.known.script import Script
 from migrate.lowering.expressions.known_to_jit import numbers_in
 from migrate.lowering.scope import Scope
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
+from migrate.syntax.none_tests import asked_for_none
 from migrate.syntax.remembering import remembered
 from migrate.syntax.walking import every
 
@@ -22,12 +23,14 @@ _OF_SHAPES = ("shape", "ndim", "size", "dtype")
 _TESTS = (cst.If, cst.IfExp, cst.While, cst.Assert)
 _BUILTINS = ("min", "max", "int", "float", "round", "bool", "range")  # which take the value of a number
 
+Asked = Callable[[cst.CSTNode], Iterator[Expr]]  # the expressions in some code of which the value counts
+
 
 def decides(
     body: Sequence[cst.CSTNode],
     name: str,
     arrays: AbstractSet[str] = frozenset(),
-    asked: Callable[[cst.CSTNode], Iterator[cst.CSTNode]] | None = None,
+    asked: Asked | None = None,
     needed: AbstractSet[str] = frozenset(),
 ) -> bool:
     """Whether Python goes by a number in some statements, or by what they make of it: in a test, or in `min(1, n / 9)`.
@@ -79,7 +82,10 @@ def decides_in_calls(script: Script, scope: str, path: str) -> bool:
                 return True
             of_module = [name for scope, path, name in sorted(facts.given_paths) if (scope, path) == one]
             arrays = _arrays(script, facts) if of_module else set()
-            if any(decides([facts.node.body], name, arrays, _counted, facts.needed) for name in of_module):
+            if any(
+                decides([facts.node.body], name, arrays, _asks_of(facts.params.get(name)), facts.needed)
+                for name in of_module
+            ):
                 return True
             waiting += [(facts.qualname, param) for param in (*given, *of_module)]
     return False
@@ -162,14 +168,24 @@ def _takes_numbers(call: cst.Call) -> bool:
     return (nodes.dotted(call.func) or "").partition(".")[0] in (*_BUILTINS, "math")
 
 
-def _counted(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def _asks_of(kind: Kind | None) -> Asked:
+    """The expressions in a method of a module of which the value of a parameter counts: what it is given may as well be
+    an array, which it tests for None."""
+    return _asked_of_numbers if isinstance(kind, Number) else _counted
+
+
+def _asked_of_numbers(node: cst.CSTNode) -> Iterator[Expr]:
+    return (one for one in _asked(node) if asked_for_none(one) is None)
+
+
+def _counted(node: cst.CSTNode) -> Iterator[Expr]:
     """What Python counts by: what a method of a module is given may as well be an array, which it tests for None."""
     for call in usage.calls(node):
         if nodes.dotted(call.func) in ("int", "range", "round"):
             yield from (arg.value for arg in call.args)
 
 
-def _asked(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def _asked(node: cst.CSTNode) -> Iterator[Expr]:
     """The expressions of which Python takes the value."""
     for one in every(node, (*_TESTS, cst.BooleanOperation, cst.UnaryOperation, cst.Call)):
         if isinstance(one, cst.BooleanOperation):

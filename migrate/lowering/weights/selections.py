@@ -14,7 +14,8 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.constructed import ListNode
-from migrate.known.kinds import Kind, Model, Place
+from migrate.known.kinds import Items, Kind, Model, Place
+from migrate.known.kinds import Leaf as OwnLeaf
 from migrate.known.numbered_parts import from_the_beginning, part_at
 from migrate.known.script import Script, followed
 from migrate.known.states import PARAMS, State
@@ -42,7 +43,8 @@ class Selections(FrozenSoFar):
     def selection(self, node: Expr) -> Selection | None:
         """The parameters that an expression stands for; None where it stands for something else."""
         if isinstance(node, cst.Name):
-            return selection_of(self.kind_of_name(node.value), self.script)
+            found = selection_of(self.kind_of_name(node.value), self.script)
+            return None if found is not None and found.has_tensors else found
         if isinstance(node, cst.List | cst.Tuple) and node.elements:
             parts = [
                 self.selection(e.value) if isinstance(e, cst.StarredElement) else self.one_weight(e.value)
@@ -77,6 +79,42 @@ class Selections(FrozenSoFar):
         if node.func.attr.value not in ("parameters", "named_parameters"):
             return None
         return self.part_of_model(node.func.value)
+
+    def with_tensors(self, node: Expr) -> Selection | None:
+        """The parameters that an expression stands for, tensors made with requires_grad=True among them; None where it
+        stands for something else."""
+        kind = self.kind_of(node)
+        if isinstance(kind, Selection) and kind.has_tensors:
+            return kind
+        leaves = [kind] if isinstance(kind, OwnLeaf) else self.tensors_in(node)
+        if leaves:
+            return Selection(tuple((leaf.place, ("",)) for leaf in leaves), leaves[0].place.short)
+        made = self.env.definitions.get(node.value, node) if isinstance(node, cst.Name) else node
+        parts: list[Expr] = []
+        match made:
+            case cst.List(elements=elements) | cst.Tuple(elements=elements):
+                parts = [one.value for one in elements]
+            case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
+                parts = [left, right]
+            case cst.Call(func=func, args=args) if nodes.dotted(func) in _LISTING and nodes.dotted(func) != "filter":
+                parts = [arg.value for arg in args]
+        if self.selection(node) is not None or not parts:
+            return self.selection(node) or self.one_weight(node)
+        return _joined([self.with_tensors(part) for part in parts])
+
+    def weights_at(self, place: Place) -> list[Leaf]:
+        """The parameters of a model; of a tensor itself."""
+        root = self.root(place)
+        return [Leaf("", "")] if root in self.script.leaves else leaves_of(self.script, root)
+
+    def tensors_in(self, node: Expr) -> list[OwnLeaf]:
+        """The tensors made with requires_grad=True in a list; empty where it holds something else."""
+        kind = self.kind_of(node)
+        if isinstance(node, cst.List | cst.Tuple):
+            kind = Items(tuple(self.kind_of(element.value) for element in node.elements))
+        items = kind.items or () if isinstance(kind, Items) else ()
+        found = [item for item in items if isinstance(item, OwnLeaf)]
+        return found if len(found) == len(items) else []
 
     def whole_models(self, selection: Selection | None) -> tuple[Place, ...] | None:
         """The models of a selection that leaves out nothing of them."""
@@ -344,6 +382,11 @@ _COMPARISONS = {
     cst.LessThan: lambda a, b: a < b,
     cst.LessThanEqual: lambda a, b: a <= b,
 }
+
+
+def filled_on(statement: cst.CSTNode) -> Unsupported:
+    """What is raised where a list of parameters is filled further than is followed: in a branch, or in a loop."""
+    return Unsupported("MIG302", f"{nodes.code(statement)}: a list of parameters that is filled bit by bit")
 
 
 def asks_for_gradients(test: cst.CSTNode) -> bool:
