@@ -48,8 +48,8 @@ class PlainLeaves(GradientFlow):
         return small
 
     def own_parameters(self, small: cst.BaseSmallStatement) -> cst.BaseSmallStatement | None:
-        """`w = nn.Parameter(v)` outside of modules, as `w = v.requires_grad_()` or as `w = v`, and where a function
-        returns it; None for other statements."""
+        """`w = nn.Parameter(v)` outside of modules, or `self.w = nn.Parameter(v)`, as `w = v.requires_grad_()` or as
+        `w = v`, and where a function returns it; None for other statements."""
         if self.context not in HOST_CONTEXTS or self.under_jit or not isinstance(small, cst.Assign | cst.Return):
             return None
         given = nodes.elements(small.value) if isinstance(small.value, cst.Tuple) else [small.value]
@@ -57,7 +57,8 @@ class PlainLeaves(GradientFlow):
             return None
         targets = [one.target for one in small.targets] if isinstance(small, cst.Assign) else []
         bound = [one for target in targets for one in _parts(target)]
-        if small.value is None or len(targets) > 1 or not all(isinstance(one, cst.Name) for one in bound):
+        plain = all(isinstance(one, cst.Name) or _is_of_self(one) for one in bound)
+        if small.value is None or len(targets) > 1 or not plain:
             return None
         shared = self.read_besides(small) - {one.value for one in bound if isinstance(one, cst.Name)}
         made = [self.own_parameter(one, shared) for one in given if one is not None]
@@ -118,6 +119,10 @@ class PlainLeaves(GradientFlow):
         if not isinstance(node, cst.Attribute) or node.attr.value != "data" or not isinstance(node.value, cst.Name):
             return None
         return node.value if isinstance(self.kind_of(node.value), Leaf) else None
+
+
+def _is_of_self(target: Expr) -> bool:
+    return isinstance(target, cst.Attribute) and nodes.dotted(target.value) == "self"
 
 
 def _parts(target: Expr) -> list[Expr]:
