@@ -97,3 +97,10 @@ def test_what_is_not_followed_is_told(filling: str) -> None:
     )
     assert "MIG302" in [one.code for one in made.report.diagnostics]
     assert "a list of parameters that is filled bit by bit" in made.report.as_text()
+
+
+def test_a_sum_of_a_weight_and_a_tensor_is_no_list() -> None:
+    text = f"{HEAD}both = net.weight + w\nmore = w + w\nprint(both.sum().item())\n"
+    theirs, ours = rewritten.both(text)
+    np.testing.assert_allclose(ours["both"], theirs["both"].detach(), rtol=1e-6)
+    np.testing.assert_allclose(ours["more"], theirs["more"].detach(), rtol=1e-6)

@@ -184,7 +184,7 @@ class ParameterGroups(Selections):
         if "params" not in items:
             return None
         source = items.pop("params")
-        selection = self.with_tensors(source)
+        selection = self.with_tensors(source) or self.one_of_them(source)
         if selection is None:
             return None
         label = source.value if isinstance(source, cst.Name) else selection.label

@@ -47,6 +47,7 @@ from migrate.lowering.plainer.functions_of_methods import with_functions_as_meth
 from migrate.lowering.plainer.gradients_of_inputs import with_gradients_of_inputs
 from migrate.lowering.plainer.gradients_read import with_gradients_read
 from migrate.lowering.plainer.graphs_apart import with_graphs_apart
+from migrate.lowering.plainer.guards_behind import with_guards_behind
 from migrate.lowering.plainer.inherited_methods import with_inherited_methods
 from migrate.lowering.plainer.initialisers_outside import with_initialisers_inside
 from migrate.lowering.plainer.initialisers_told import with_initialisers_told
@@ -156,6 +157,7 @@ def taken_first(inputs: Sequence[Input], options: Options = DEFAULT) -> Taken:
 _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_stars_named,
     with_backward_alone,
+    with_guards_behind,
     with_bare_forms,
     with_versions_settled,
     with_lambdas_named,

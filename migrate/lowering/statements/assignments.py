@@ -194,7 +194,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         """The parameters of models that an expression stands for, tensors of their own among them; None where it stands
         for something else, or for such tensors alone."""
         found = self.selection(node)
-        if found is not None or not isinstance(node, cst.List | cst.BinaryOperation):
+        if found is not None or not isinstance(node, cst.List | cst.BinaryOperation | cst.Call):
             return found
         mixed = self.with_tensors(node)
         return mixed if mixed is not None and any(paths != ("",) for _, paths in mixed.leaves) else None

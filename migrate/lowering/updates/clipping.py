@@ -33,7 +33,9 @@ class Clipping(Arguments, Selections):
     def clipping(self, node: cst.Call) -> Clip:
         """The snippet that clips, and whose gradients."""
         name = self.torch_name(node.func) or ""
-        models = self.trained_models(self.with_tensors(node.args[0].value)) if node.args else None
+        given = node.args[0].value if node.args else None
+        chosen = None if given is None else self.with_tensors(given) or self.one_of_them(given)
+        models = self.trained_models(chosen)
         if models is None:
             raise Unsupported("MIG302", f"{nodes.code(node)}: other gradients than those of whole models")
         parameters = signature(_SIGNATURES[name.rpartition(".")[2]].partition(", ")[2])

@@ -297,6 +297,8 @@ class RegionFinding(RegionStatements):
                     after.append(statement)
                 else:
                     early.append(statement)
+                if suites.leaves_loop(statement):
+                    sorting.problem = f"`{first_line(statement)}` gives up the turn ahead of backward(), and the step"
                 if self.uses_weights(statement):
                     sorting.problem = f"`{first_line(statement)}` uses weights that the step changes, and runs after it"
                 sorting.later = True

@@ -81,26 +81,31 @@ class Selections(FrozenSoFar):
         return self.part_of_model(node.func.value)
 
     def with_tensors(self, node: Expr) -> Selection | None:
-        """The parameters that an expression stands for, tensors made with requires_grad=True among them; None where it
-        stands for something else."""
+        """The parameters that a list stands for, tensors made with requires_grad=True among them; None where it stands
+        for something else."""
         kind = self.kind_of(node)
         if isinstance(kind, Selection) and kind.has_tensors:
             return kind
-        leaves = [kind] if isinstance(kind, OwnLeaf) else self.tensors_in(node)
+        leaves = self.tensors_in(node)
         if leaves:
-            return Selection(tuple((leaf.place, ("",)) for leaf in leaves), leaves[0].place.short)
-        made = self.env.definitions.get(node.value, node) if isinstance(node, cst.Name) else node
-        parts: list[Expr] = []
-        match made:
-            case cst.List(elements=elements) | cst.Tuple(elements=elements):
-                parts = [one.value for one in elements]
-            case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
-                parts = [left, right]
-            case cst.Call(func=func, args=args) if nodes.dotted(func) in _LISTING and nodes.dotted(func) != "filter":
-                parts = [arg.value for arg in args]
-        if self.selection(node) is not None or not parts:
-            return self.selection(node) or self.one_weight(node)
-        return _joined([self.with_tensors(part) for part in parts])
+            return _of_tensors(leaves)
+        match node:
+            case cst.List() | cst.Tuple():
+                each = [
+                    self.with_tensors(one.value) if isinstance(one, cst.StarredElement) else self.one_of_them(one.value)
+                    for one in node.elements
+                ]
+                return _joined(each) if each else None
+            case cst.BinaryOperation(operator=cst.Add()):
+                return _joined([self.with_tensors(node.left), self.with_tensors(node.right)])
+            case cst.Call(func=func) if nodes.dotted(func) in _LISTING and node.args and not _filters(node):
+                return _joined([self.with_tensors(arg.value) for arg in node.args])
+        return self.selection(node)
+
+    def one_of_them(self, node: Expr) -> Selection | None:
+        """One weight of a model, or one tensor made with requires_grad=True."""
+        kind = self.kind_of(node)
+        return _of_tensors([kind]) if isinstance(kind, OwnLeaf) else self.one_weight(node)
 
     def weights_at(self, place: Place) -> list[Leaf]:
         """The parameters of a model; of a tensor itself."""
@@ -392,6 +397,14 @@ def filled_on(statement: cst.CSTNode) -> Unsupported:
 def asks_for_gradients(test: cst.CSTNode) -> bool:
     """Whether something goes by whether weights are frozen."""
     return any(one.attr.value == "requires_grad" for one in every(test, cst.Attribute))
+
+
+def _of_tensors(leaves: Sequence[OwnLeaf]) -> Selection:
+    return Selection(tuple((leaf.place, ("",)) for leaf in leaves), leaves[0].place.short)
+
+
+def _filters(call: cst.Call) -> bool:
+    return nodes.dotted(call.func) == "filter"
 
 
 def names_of_pair(target: cst.CSTNode) -> list[str] | None:

@@ -37,10 +37,15 @@ class SetWeights(WeightsInRows):
                 return self.part_of_weight_set(line, small, target)
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute() as target)], value=value):
                 return self.weight_assigned(line, target, value)
+            case cst.AugAssign(target=cst.Subscript() as target) if self.set_leaf(target.value) is not None:
+                self.refuse_twice(target)
+                return self.part_of_weight_set(line, small, target)
+            case cst.AugAssign(target=cst.Attribute() as target) if self.set_leaf(target) is not None:
+                self.refuse_twice(target)
+                method = _METHODS.get(type(small.operator))
+                return self.weight_changed(line, target, method, [cst.Arg(small.value)]) if method else None
             case cst.Expr(value=cst.Call(func=cst.Attribute(value=cst.Subscript() as target, attr=method), args=args)):
-                value = args[0].value if args else cst.Integer("0")
-                set_ = cst.Assign([nodes.target(target)], value)
-                return self.part_of_weight_set(line, set_, target) if method.value in _SETTING else None
+                return self.part_of_weight_called(line, target, method.value, args)
             case cst.Expr(value=cst.Call(func=cst.Attribute(value=target, attr=cst.Name("copy_")), args=[arg])):
                 return self.weight_copied(line, target, arg.value)
             case cst.Expr(value=cst.Call(func=cst.Attribute(value=target, attr=method), args=args)):
@@ -99,8 +104,28 @@ class SetWeights(WeightsInRows):
         self.untouched |= {place} if fresh else set()
         return before
 
+    def refuse_twice(self, target: Expr) -> None:
+        """Declines what changes a weight by what it is, ahead of the training: weights that come from elsewhere may
+        have the change already."""
+        if not self.loops:
+            raise _changed(target)
+
+    def part_of_weight_called(
+        self, line: cst.SimpleStatementLine, target: cst.Subscript, method: str, args: Sequence[cst.Arg]
+    ) -> list[Statement] | None:
+        """`model.embedding.weight.data[0].zero_()`, and in a loop `model.fc.weight[0].mul_(0.9)`; None for other
+        calls."""
+        if method not in (*_SETTING, *_BOUNDING, *_CHANGING) or self.set_leaf(target.value) is None:
+            return None
+        if method in _CHANGING:
+            self.refuse_twice(target)
+        value = args[0].value if args else cst.Integer("0")
+        if method not in _SETTING:
+            value = cst.Call(cst.Attribute(target, nodes.name(method.removesuffix("_"))), args)
+        return self.part_of_weight_set(line, cst.Assign([nodes.target(target)], value), target)
+
     def part_of_weight_set(
-        self, line: cst.SimpleStatementLine, small: cst.Assign, target: cst.Subscript
+        self, line: cst.SimpleStatementLine, small: cst.Assign | cst.AugAssign, target: cst.Subscript
     ) -> list[Statement] | None:
         """`model.embedding.weight.data[0] = v`; None for other assignments."""
         found = self.set_leaf(target.value)
@@ -112,7 +137,12 @@ class SetWeights(WeightsInRows):
             raise _changed(target.value)
         name = self.unit.own("weight")
         self.env.kinds[name] = Tensor("float", len(leaf.shape or ()) or -1)
-        named = small.with_changes(targets=[nodes.target(target.with_changes(value=nodes.name(name)))])
+        own = target.with_changes(value=nodes.name(name))
+        named = (
+            small.with_changes(target=own)
+            if isinstance(small, cst.AugAssign)
+            else small.with_changes(targets=[nodes.target(own)], value=_in_terms_of(small.value, target, own))
+        )
         (made, *others) = self.statement(cst.SimpleStatementLine([named])) or [line]
         del self.env.kinds[name]
         changed = made.body[0] if isinstance(made, cst.SimpleStatementLine) else None
@@ -171,6 +201,19 @@ _PARAMETER = "torch.nn.Parameter"
 _SETTING = ("fill_", "zero_", "copy_")
 _BOUNDING = ("clamp_", "clamp_min_", "clamp_max_", "clip_")  # run again, they change nothing
 _CHANGING = ("mul_", "div_", "add_", "sub_")
+_METHODS: dict[type[cst.BaseAugOp], str] = {
+    cst.MultiplyAssign: "mul_",
+    cst.DivideAssign: "div_",
+    cst.AddAssign: "add_",
+    cst.SubtractAssign: "sub_",
+}
+
+
+def _in_terms_of(value: Expr, target: cst.Subscript, own: cst.Subscript) -> Expr:
+    """A value with another expression for what it starts with: `weight[0].mul(2)` of `model.fc.weight[0].mul(2)`."""
+    if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.value is target:
+        return value.with_changes(func=value.func.with_changes(value=own))
+    return value
 
 
 def _merged(tree: Expr, keys: Sequence[str], value: Expr) -> Expr:
