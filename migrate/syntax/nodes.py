@@ -6,7 +6,7 @@ import ast
 import dataclasses
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar, cast
 
 import libcst as cst
@@ -323,26 +323,40 @@ _NO_NAMES = {cst.Attribute: "attr", cst.Arg: "keyword"}
 
 
 def copied(
-    node: AnyNode, values: Mapping[str, Expr], operands: Mapping[type[cst.CSTNode], tuple[str, ...]] = _OPERANDS
+    node: AnyNode,
+    values: Mapping[str, Expr],
+    operands: Mapping[type[cst.CSTNode], tuple[str, ...]] = _OPERANDS,
+    bound: Callable[[cst.CSTNode], Iterable[str]] | None = None,
 ) -> AnyNode:
     """A copy of `node` with names replaced by expressions. White space and punctuation are shared with the original:
-    LibCST's own copies and transformers take most of their time for those."""
+    LibCST's own copies and transformers take most of their time for those. `bound`: the names that are other ones in
+    a comprehension or a lambda."""
     if isinstance(node, cst.Name) and node.value in values:
         return cast(AnyNode, values[node.value])
+    if bound is not None and type(node) in _BINDING:
+        own = {name for name in bound(node) if name in values}
+        if own:
+            inner = {name: value for name, value in values.items() if name not in own}
+            made = copied(node, inner, operands, bound)
+            if not isinstance(node, cst.Lambda):  # what it goes over first is evaluated outside
+                comprehension = cast(cst.ListComp, node)
+                first = copied(comprehension.for_in.iter, values, operands, bound)
+                object.__setattr__(made, "for_in", cast(cst.ListComp, made).for_in.with_changes(iter=first))
+            return made
     made = _shallow(node)
     for part in parts(type(node)):
         value = getattr(node, part)
         if part == _NO_NAMES.get(type(node)):
             continue
         if is_node(type(value)):
-            new = copied(value, values, operands)
+            new = copied(value, values, operands, bound)
             named = isinstance(value, cst.Name) and part in operands.get(type(node), ())
             filled = isinstance(value, cst.Name) and value.value in values
             if filled and isinstance(node, cst.Arg) and isinstance(new, _OPERATIONS):
                 new = new.with_changes(lpar=[], rpar=[])
             object.__setattr__(made, part, parenthesized(new) if named else new)
         elif isinstance(value, list | tuple):
-            object.__setattr__(made, part, [copied(one, values, operands) for one in value])
+            object.__setattr__(made, part, [copied(one, values, operands, bound) for one in value])
     return made
 
 
@@ -360,5 +374,28 @@ def _fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
 
 
 def substituted(node: AnyNode, values: Mapping[str, Expr]) -> AnyNode:
-    """A copy of `node` with names replaced by expressions; attribute and keyword names stay."""
-    return copied(node, values, _ALL_OPERANDS)
+    """A copy of `node` with names replaced by expressions; attribute and keyword names stay, and the names that
+    comprehensions and lambdas have for themselves."""
+    return copied(node, values, _ALL_OPERANDS, _bound_in)
+
+
+_COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
+_BINDING = {*_COMPREHENSIONS, cst.Lambda}
+
+
+def _bound_in(node: cst.CSTNode) -> Iterator[str]:
+    """The names that a comprehension binds, or the parameters of a lambda."""
+    if isinstance(node, cst.Lambda):
+        params = node.params
+        yield from (each.name.value for each in (*params.params, *params.kwonly_params, *params.posonly_params))
+        return
+    each = node.for_in if isinstance(node, _COMPREHENSIONS) else None
+    while each is not None:
+        left = [each.target]
+        while left:
+            target = left.pop()
+            if isinstance(target, cst.Name):
+                yield target.value
+            elif isinstance(target, cst.Tuple | cst.List):
+                left += [one.value for one in target.elements]
+        each = each.inner_for_in

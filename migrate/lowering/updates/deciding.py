@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 import libcst as cst
 
 from migrate.known.facts import FunctionFacts
-from migrate.known.kinds import Kind, Number, Tensor
+from migrate.known.kinds import Items, Kind, Number, Tensor
 from migrate.known.script import Script
 from migrate.lowering.expressions.known_to_jit import numbers_in
 from migrate.lowering.scope import Scope
@@ -131,6 +131,47 @@ def tests_of_numbers(scope: Scope, statement: cst.CSTNode, earlier: Sequence[cst
             wanted = f"{names[0]}_{words[0] if len(words) == 1 else 'asked'}"
             found[usage.unused_name(wanted, found)] = test
     return found
+
+
+def elements_taken(scope: Scope, statement: cst.CSTNode, earlier: Sequence[cst.CSTNode]) -> dict[str, Expr]:
+    """What a statement takes of lists of the host by a number, `batches[step]`, under names for it: jit knows no number
+    that it is given. `earlier`: as for `tests_of_numbers`."""
+    closed = (cst.FunctionDef, cst.Lambda)
+    bound = set(usage.stores([*earlier, statement]))
+    bound |= {name for each in every(statement, cst.CompFor) for name in usage.target_names(each.target)}
+    called = {one for call in usage.calls(statement) for one in _way_to(call.func)}
+    found: dict[str, Expr] = {}
+    inside = set[cst.Subscript]()  # what has been taken
+    for part in every(statement, cst.Subscript, closed=closed):
+        name, index = nodes.dotted(part.value), part.slice[0].slice
+        if not name or len(part.slice) != 1 or not isinstance(index, cst.Index):
+            continue
+        if not _holds_data(scope, part.value, part in called):
+            continue
+        names = set(usage.loads(index.value))
+        pure = (*PURE, cst.BinaryOperation, cst.Subscript)
+        plain = part not in inside and all(isinstance(one, pure) for one in every(index.value, cst.BaseExpression))
+        numbers = all(isinstance(scope.kind_of_name(each), Number | Items) for each in names)
+        if names and plain and numbers and not {name.partition(".")[0], *names} & bound:
+            found[usage.unused_name(f"{name.rpartition('.')[2]}_now", found)] = part
+            inside |= set(every(index.value, cst.Subscript))
+    return found
+
+
+def _way_to(node: Expr) -> Iterator[Expr]:
+    """The expressions that an attribute, or an element, is one of: `x[0].fc`, `x[0]` and `x`."""
+    while isinstance(node, cst.Attribute | cst.Subscript):
+        yield node
+        node = node.value
+
+
+def _holds_data(scope: Scope, node: Expr, called: bool) -> bool:
+    """Whether an expression is a list of tensors or numbers, or surely nothing that JAX knows. `called`: whether what
+    it holds is called, or has a method that is."""
+    kind = scope.kind_of(node)
+    if type(kind) is Kind:
+        return not called
+    return isinstance(kind, Items) and isinstance(kind.joined(), Tensor | Number | Items)
 
 
 # What surely has a value, whatever the numbers are: no division, no call.

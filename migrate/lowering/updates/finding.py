@@ -11,7 +11,7 @@ from migrate.known.kinds import Device, Model, Optimizer, Place, Scheduler, Torc
 from migrate.known.states import MODES
 from migrate.lowering.plainer.copied_input import Exchanging
 from migrate.lowering.scope import HOST_CONTEXTS
-from migrate.lowering.updates.deciding import tests_of_numbers
+from migrate.lowering.updates.deciding import elements_taken, tests_of_numbers
 from migrate.lowering.updates.region import (
     ClipCall,
     MicroBatches,
@@ -340,11 +340,13 @@ class RegionFinding(RegionStatements):
     def with_numbers_before(
         self, statement: Statement, earlier: Sequence[Statement], sorting: _Sorting
     ) -> tuple[list[Statement], Statement]:
-        """Numbers that a statement of the loss takes out of arrays, `float(betas[epoch])`, and its tests of numbers
-        that differ from turn to turn, `step > 100`, in statements before the step, and the statement with their names;
-        as it is where something else in it belongs on the host. `earlier`: what of the loss comes before it."""
+        """Numbers that a statement of the loss takes out of arrays, `float(betas[epoch])`, its tests of numbers that
+        differ from turn to turn, `step > 100`, and what it takes of lists by such, `batches[step]`, in statements
+        before the step, and the statement with their names; as it is where something else in it belongs on the host.
+        `earlier`: what of the loss comes before it."""
         numbers = {f"{name}_now": number for name, number in numbers_taken(statement).items()}
         taken: dict[str, Expr] = {**numbers, **tests_of_numbers(self, statement, earlier)}
+        taken |= elements_taken(self, statement, earlier)
         if not taken:
             return [], statement
         if (statement, "numbers") not in self.unit.unrolled:

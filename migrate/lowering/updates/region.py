@@ -215,16 +215,17 @@ def changed_for_loss(statement: Statement, stops: Callable[[Expr], bool]) -> set
 def numbers_taken(statement: Statement) -> dict[str, cst.Call]:
     """The numbers that a statement surely takes out of arrays to reckon with, by the names of those:
     `float(betas[epoch])`, `weight.item()`; none where two are of one name. Indices and arguments jit may have to
-    know."""
+    know, but for what is surely no size."""
     if not isinstance(statement, cst.SimpleStatementLine):
         return {}
-    closed = (cst.Lambda, cst.IfExp, cst.BooleanOperation, cst.BaseComp, cst.Subscript, cst.Arg)
+    closed = (cst.Lambda, cst.IfExp, cst.BooleanOperation, cst.BaseComp, cst.Subscript)
+    reckoned = set(every(statement, cst.Call, closed=(*closed, cst.Arg)))
     found: dict[str, cst.Call] = {}
     for call in every(statement, cst.Call, closed=closed):
         plain = len(call.args) == 1 and not call.args[0].star and not call.args[0].keyword
         if nodes.dotted(call.func) == "float" and plain:
             array = call.args[0].value
-        elif _is_method(call.func, {"item"}) and isinstance(call.func, cst.Attribute):
+        elif call in reckoned and _is_method(call.func, {"item"}) and isinstance(call.func, cst.Attribute):
             array = call.func.value
         else:
             continue
