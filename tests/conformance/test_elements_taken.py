@@ -83,6 +83,7 @@ for i in range(3):
 )
 def test_an_example_keeps_the_names_of_comprehensions(row: str) -> None:
     text = SCRIPT.partition("losses = []")[0]
-    text += f"rows = {row}\nshapes = []\nfor i in range(3):\n    k = order[i]\n    shapes.append(tuple(net(rows[k]).shape))\n"
+    text += f"rows, shapes = [{row}], []\n"
+    text += "for i in range(3):\n    k = order[i]\n    shapes.append(tuple(net(rows[k]).shape))\n"
     theirs, ours = rewritten.both(text)
     assert ours["shapes"] == theirs["shapes"]

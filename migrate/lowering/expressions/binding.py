@@ -32,6 +32,7 @@ from migrate.syntax import nodes, suites, usage
 from migrate.syntax.chains import MOVED
 from migrate.syntax.imported import full_name, imported_names
 from migrate.syntax.nodes import Expr
+from migrate.syntax.projections import FIRST
 from migrate.syntax.remembering import remembered
 from migrate.syntax.walking import every
 
@@ -274,9 +275,11 @@ class Binding(Scalars, MaskedSelections):
                     self.define_loop(element.value, arg.value)
                 return
         if isinstance(source, cst.List | cst.Tuple) and source.elements:
-            self.define_target(target, source.elements[0].value)
+            first = source.elements[0]
+            starred = isinstance(first, cst.StarredElement)
+            self.define_target(target, nodes.call(FIRST, first.value) if starred else first.value)
             return
-        self.define_target(target, nodes.call("__first__", source))
+        self.define_target(target, nodes.call(FIRST, source))
 
     def available(self, node: Expr) -> bool:
         """Whether everything that an expression reads is bound by now."""

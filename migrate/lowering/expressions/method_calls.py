@@ -243,7 +243,8 @@ class MethodCalls(ValueCalls):
             return self.list_method(node, func, base)
         if isinstance(kind, Items) and kind.type in (DICT, BY_WEIGHT) and method in ("items", "values"):
             pair = Items((Plain("str") if kind.type == DICT else WEIGHT_NAME, kind.joined()), type="tuple")
-            return Value(node, Items(None, pair if method == "items" else kind.joined()))
+            made = node.with_changes(func=func.with_changes(value=base.node))
+            return Value(made, Items(None, pair if method == "items" else kind.joined()))
         element = kind.joined() if isinstance(kind, Items) else UNKNOWN
         if method in _TAKING and isinstance(element, (ModuleClass, Makers, Tensor) if method == "get" else Tensor):
             values = [self.expr(arg.value) for arg in node.args]

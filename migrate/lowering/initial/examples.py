@@ -21,7 +21,7 @@ from migrate.known.kinds import (
     Tensor,
 )
 from migrate.lowering.expressions.binding import Binding
-from migrate.lowering.expressions.elements import loop_kind
+from migrate.lowering.expressions.elements import DICT, loop_kind
 from migrate.lowering.expressions.passed_on import gone_over, starts_anew
 from migrate.lowering.host.graphs import element_of, loads_graphs
 from migrate.lowering.host.host_draws import GENERATORS, HostDraws
@@ -31,6 +31,7 @@ from migrate.lowering.statements.state import StateAccess
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.projections import FIRST, projected
 from migrate.syntax.walking import every
 
 _LONGEST = 2_000  # characters of an example: nobody reads a longer one, and a value used twice doubles at each turn
@@ -45,7 +46,7 @@ class _Sources(cst.CSTTransformer):
         self.sources: list[Expr] = []
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Expr:
-        if nodes.dotted(original_node.func) != "__first__":
+        if nodes.dotted(original_node.func) != FIRST:
             return updated_node
         source = original_node.args[0].value
         texts = [nodes.code(found) for found in self.sources]
@@ -82,9 +83,9 @@ class Examples(StateAccess, HostDraws, Binding):
                 given = with_receiver(call)
             standing = _stand_ins(facts, call.bound)
             arguments = [nodes.substituted(argument, standing) for argument in arguments]
-            arguments = [_projected(nodes.substituted(argument, given)) for argument in arguments]
+            arguments = [projected(nodes.substituted(argument, given)) for argument in arguments]
             scope, definitions = call.scope, call.definitions
-        return [_projected(nodes.substituted(argument, held)) for argument in arguments] if held else arguments
+        return [projected(nodes.substituted(argument, held)) for argument in arguments] if held else arguments
 
     def _comes_later(self, site: CallSite) -> bool:
         """Whether a call stands in this scope, below the statement at hand."""
@@ -146,7 +147,7 @@ class Examples(StateAccess, HostDraws, Binding):
             for name, value in values.items():
                 if name in usage.loads(value):  # `x = x.to(device)` of a parameter x: what is left is the parameter
                     del left[name]
-            argument = _projected(nodes.substituted(argument, values))
+            argument = projected(nodes.substituted(argument, values))
             if len(nodes.code(argument)) > _LONGEST:
                 raise Unsupported("MIG402", "the example would be too long: what it is made of is used many times over")
         return argument
@@ -321,6 +322,8 @@ class Examples(StateAccess, HostDraws, Binding):
             return nodes.expression("{x}[0]", x=value.node), Tensor()
         if isinstance(value.kind, Items) and value.kind.type in ("list", "tuple"):
             return nodes.expression("{x}[0]", x=value.node), loop_kind(value.kind, id(value.node))
+        if isinstance(value.kind, Items) and value.kind.type == DICT:
+            return nodes.expression("next(iter({x}))", x=value.node), UNKNOWN
         if isinstance(value.node, cst.Call) and nodes.dotted(value.node.func) in ("np.asarray", "np.arange"):
             return nodes.expression("{x}[0]", x=value.node), UNKNOWN
         if isinstance(value.kind, Items) and value.kind.type == "generator" and isinstance(value.node, cst.Call):
@@ -365,16 +368,6 @@ class _Placed(cst.CSTTransformer):
             return updated_node
         placed = all(nodes.code(arg.value).rpartition(".")[2] in ("device", "cuda") for arg in updated_node.args)
         return func.value if placed else updated_node
-
-
-def _projected(argument: Expr) -> Expr:
-    """`(a, b)[0]` is `a`."""
-    if isinstance(argument, cst.Subscript) and isinstance(argument.value, cst.Tuple):
-        index = argument.slice[0].slice
-        number = nodes.literal(index.value) if isinstance(index, cst.Index) else ...
-        if isinstance(number, int) and number < len(argument.value.elements):
-            return argument.value.elements[number].value
-    return argument
 
 
 def _keeps_generator(cls: cst.ClassDef) -> bool:

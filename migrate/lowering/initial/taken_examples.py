@@ -15,6 +15,7 @@ from migrate.lowering.scope import Scope
 from migrate.lowering.unit import Environment
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
+from migrate.syntax.projections import FIRST
 from migrate.syntax.walking import every
 
 _NEXT = ("next", "get_next")  # how methods are called that give one batch after another
@@ -174,6 +175,6 @@ class _Afresh(cst.CSTTransformer):
         if not isinstance(made, cst.Call):
             return updated_node
         if nodes.dotted(made.func) == "iter" and len(made.args) == 1:
-            return nodes.call("__first__", made.args[0].value)
+            return nodes.call(FIRST, made.args[0].value)
         generator = isinstance(self.scope.kind_of(made.func), Function)
         return nodes.call("next", made) if generator else updated_node
