@@ -147,6 +147,9 @@ class Script(ByRound):
     sides_taken: dict[str, set[bool]] = field(default_factory=dict)  # of choices of parts, as they are written
     list_options: frozenset[str] = frozenset()  # options of the command line that are lists
     attributes_changed: frozenset[str] = frozenset()  # those that they change of objects other than their own
+    redrawn: set[int] = field(default_factory=set)  # statements, by id, whose draws the gradient of a later step needs
+    # those statements -> the variable that keeps the key of their step, of how many, and which of them are theirs
+    step_keys: dict[int, tuple[str, int, tuple[int, ...]]] = field(default_factory=dict, metadata=IN_ONE_ROUND)
     # model -> the ways through its layers that calls take, as arguments of theirs tell, with those layers
     ways: dict[Place, dict[Way, frozenset[str]]] = field(default_factory=dict)
     found_ways: dict[Place, dict[Way, frozenset[str]]] = field(default_factory=dict)

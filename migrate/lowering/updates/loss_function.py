@@ -76,11 +76,12 @@ class LossFunctions(Models):
     def _traced_losses(self, region: Region, key_count: int) -> list[TracedLoss]:
         made: list[TracedLoss] = []
         drawn = 0
+        keys: dict[Statement, tuple[int, ...]] = {}
         before: LossFunctions = self
         for part in region.parts:
             earlier = region.parts[: region.parts.index(part)]
             inside = frozenset(usage.stores([s for one in earlier for s in one.traced]))
-            tracing = Tracing(key_count=key_count, first_key=drawn, inside=inside)
+            tracing = Tracing(key_count=key_count, first_key=drawn, inside=inside, drawn=keys)
             inner = before.region_scope(tracing)
             with inner.then(_after(region.parts, part)):
                 body, loss = inner.loss_body(part)
@@ -106,12 +107,16 @@ class LossFunctions(Models):
         for number, statement in enumerate(part.body):
             self.region.done = part.body[:number]
             self.region.replaying = any(statement is replayed for replayed in part.replayed)
+            self.region.again = self.keys_drawn(statement) if self.region.replaying else []
+            first = self.region.next_key
             self.before = []
             self.precision = self.unit.precisions.get(statement, outside)
             binds = frozenset(usage.stores(statement))
             self.region.inside |= binds if isinstance(statement, cst.BaseCompoundStatement) else frozenset()
             with self.then([*part.body[number + 1 :], part.loss]):
                 lowered = self.statement(statement)
+            if not self.region.replaying:
+                self.region.drawn[statement] = tuple(range(first, self.region.next_key))
             if self.makes_static_mask(statement):
                 lowered = [self.worked_out(one, statement) for one in lowered]
             self.region.inside |= binds
@@ -123,6 +128,19 @@ class LossFunctions(Models):
         if isinstance(loss.kind, Tensor) and loss.kind.rank:  # it may have axes: torch needs one element, JAX no axes
             return _tidied(made), nodes.expression("{loss}.squeeze()", loss=loss.node)
         return _tidied(made), loss.node
+
+    def keys_drawn(self, statement: Statement) -> list[Expr]:
+        """The keys that a statement has drawn with before, in this step or in an earlier one, which then keeps its key
+        for this one."""
+        assert self.region is not None
+        if statement in self.region.drawn:
+            key, keys = self.unit.key, self.unit.own("keys")
+            return [self.region.key_of(number, key, keys) for number in self.region.drawn[statement]]
+        self.script.redrawn.add(id(statement))
+        kept, count, numbers = self.script.step_keys.get(id(statement), ("", 0, ()))
+        if count == 1:
+            return [nodes.name(kept)]
+        return [nodes.expression(f"jax.random.split({kept}, {count})[{number}]") for number in numbers]
 
     def trained(self, tracing: Tracing, part: Part) -> list[State]:
         """The parameters that the gradient is taken of."""

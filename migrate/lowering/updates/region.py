@@ -119,7 +119,10 @@ class Tracing:
     keys: int = 0
     key_count: int = 0
     first_key: int = 0
-    replaying: bool = False  # what is lowered has been computed before: it must change no state, and draw nothing
+    replaying: bool = False  # what is lowered has been computed before: it must change no state, and draw nothing else
+    again: list[Expr] = field(default_factory=list)  # the keys that it was computed with then
+    # statements of this loss and of those before -> the numbers of the keys that they draw with
+    drawn: dict[Statement, tuple[int, ...]] = field(default_factory=dict)
     inside: frozenset[str] = frozenset()  # names that the loss functions of the step have bound by now
     done: list[Statement] = field(default_factory=list)  # statements of the loss function that come before this one
     depth: int = 0  # how many blocks are around its statements
@@ -130,6 +133,11 @@ class Tracing:
     in_loop: bool = False  # inside a loop of the loss function
     drawn_in_loop: bool = False  # what that loop draws takes a key from turn to turn
     cut: dict[str, Value] = field(default_factory=dict)  # inputs cut out of arrays: `x[i : i + n]`
+
+    @property
+    def next_key(self) -> int:
+        """The number of the key of the next draw."""
+        return self.first_key + self.keys
 
     def read(self, state: State) -> None:
         """Notes that the loss function needs a piece of state."""
@@ -146,10 +154,15 @@ class Tracing:
 
     def fresh_key(self, key: str, keys: str) -> Expr:
         """The key of the next draw: `key` itself, or one of the `keys` that it is split into."""
-        if self.replaying:
+        if self.replaying and (self.in_loop or not self.again):
             raise Unsupported("MIG401", "the gradient goes through random draws of an earlier step")
+        if self.replaying:
+            return self.again.pop(0)
         self.keys += 1
-        number = self.first_key + self.keys - 1
+        return self.key_of(self.next_key - 1, key, keys)
+
+    def key_of(self, number: int, key: str, keys: str) -> Expr:
+        """The key of a draw of this step."""
         return nodes.name(key) if self.key_count <= 1 else nodes.expression(f"{keys}[{number}]")
 
 

@@ -166,9 +166,10 @@ class StepFunctions(StepInputs, Clipping, MissingGradients):
                 names,
                 donated,
                 lifted,
-                tracing.keys > 0,
+                tracing.keys,
                 frozenset(tracing.constants),
                 tracing.variables,
+                losses[-1].tracing.drawn,
             ),
             taken,
         )
@@ -248,8 +249,8 @@ class StepFunctions(StepInputs, Clipping, MissingGradients):
         that it takes."""
         statics, inputs = self.step_arguments(step)
         names = [self.state_name(found) for found in step.states]
-        if step.draws:
-            inputs[self.unit.key] = self.fresh_key()
+        if step.keys:
+            inputs[self.unit.key] = self.key_kept(step) or self.fresh_key()
         gathering = self.gathering
         elements = self.taken_by_turn(gathering, statics, inputs) if gathering is not None else {}
         parameters = [*statics, *names, *inputs]
@@ -283,6 +284,20 @@ class StepFunctions(StepInputs, Clipping, MissingGradients):
             gathering.call, gathering.taken = made[0], taken[0]
             return Called([*before, gathered(list(elements.values()))], [[] for _ in taken])
         return Called([*before, *made], [list(statements) for statements in reads])
+
+    def key_kept(self, step: Step) -> Expr | None:
+        """A key under a name of its own, where a later step draws once more what this one does; else None."""
+        again = {one: numbers for one, numbers in step.drawn.items() if id(one) in self.script.redrawn and numbers}
+        if not again or self.gathering is not None:
+            return None
+        wanted = f"{next(iter(usage.stores(list(again))), 'step')}_key"
+        others = {kept for one, (kept, _, _) in self.script.step_keys.items() if one not in map(id, again)}
+        name = usage.unused_name(wanted, {*self.unit.taken, *others})
+        made = self.fresh_key()
+        self.before = [nodes.substituted(one, {nodes.code(made): nodes.name(name)}) for one in self.before]
+        self.env.kinds[name] = Tensor()
+        self.script.step_keys |= {id(one): (name, step.keys, numbers) for one, numbers in again.items()}
+        return nodes.name(name)
 
 
 def _joined(tracings: Sequence[Tracing]) -> Tracing:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import libcst as cst
 
@@ -57,9 +57,10 @@ class Step:
     outputs: list[str]  # of these states, returned before the metrics
     donated: list[str]
     lifted: dict[str, tuple[Expr, Kind]]  # name -> the attribute that it stands for
-    draws: bool
+    keys: int  # how many it draws with
     constants: frozenset[str] = frozenset()  # names that jit must know
     variables: AbstractSet[str] = frozenset()  # the script's own that the loss reads, under their names
+    drawn: Mapping[Statement, tuple[int, ...]] = field(default_factory=dict)  # statements -> the numbers of their keys
 
 
 class StepInputs(LossFunctions):
