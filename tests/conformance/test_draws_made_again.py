@@ -72,6 +72,15 @@ def test_the_key_of_the_first_step_is_kept_for_the_second() -> None:
     assert made.count("fake_key)") == 2
 
 
+@pytest.mark.parametrize("fake", [FAKES["dropout"], "fake = g.fc(x)"])
+def test_what_one_step_computes_twice_is_read_behind_it(fake: str) -> None:
+    """Both losses of one step go through it."""
+    first, _, last = SCRIPT.replace("FAKE", fake).partition("    d_optimizer.step()\n")
+    text = first + last.replace("    g_optimizer.step()\n", "    d_optimizer.step()\n    g_optimizer.step()\n")
+    ours = rewritten.executed(rewritten.clean(text).text)
+    np.testing.assert_allclose(ours["again"], ours["seen"], rtol=1e-5)  # the same graph compiled twice
+
+
 def test_what_a_loop_draws_is_told() -> None:
     fake = "fake = 0\n    for _ in range(2):\n        fake = fake + g.fc(torch.randn(4, 2))"
     made = rewritten.conversion(SCRIPT.replace("FAKE", fake))

@@ -43,3 +43,24 @@ def test_outputs_are_torchs(loop: str) -> None:
 def test_the_element_stands_where_the_model_is_made(name: str) -> None:
     made = rewritten.clean(SCRIPT.replace("LOOP", LOOPS[name])).text
     assert "net.init(subkey, jnp.ones((2, 3)))" in made
+
+
+def test_several_models_made_at_once() -> None:
+    text = """import torch
+from torch import nn
+
+
+def made():
+    first, second = nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.5)), nn.Linear(3, 1)
+    for p in first.parameters():
+        nn.init.constant_(p, 0.3)
+    for p in second.parameters():
+        nn.init.constant_(p, 0.2)
+    first.eval()
+    return second(first(torch.ones(1, 2))).item()
+
+
+y = made()
+"""
+    theirs, ours = rewritten.both(text)
+    np.testing.assert_allclose(ours["y"], theirs["y"], rtol=1e-6)

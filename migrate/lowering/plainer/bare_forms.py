@@ -19,7 +19,7 @@ from migrate.syntax.imported import imported_names
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
-_MADE = re.compile(r"\b(Parameter|partial)\(")
+_MADE = re.compile(r"\b(Parameter|partial|Sequential)\(")
 _DETACHING = ("detach",)
 _EMPTY = {"list": "[]", "dict": "{}"}
 
@@ -122,7 +122,7 @@ def _changed(call: cst.Call) -> cst.BaseExpression | None:
 
 
 def _apart(small: cst.Assign) -> list[Statement]:
-    """An assignment of several at once, weights or makers of layers among them, as one for each; nothing where its
+    """An assignment of several at once, weights, rows or makers of layers among them, as one each; nothing where its
     values may read what it sets."""
     target = small.targets[0].target
     if len(small.targets) != 1 or not isinstance(target, cst.Tuple) or not isinstance(small.value, cst.Tuple):

@@ -155,11 +155,15 @@ class LossFunctions(Models):
         """Names bound in a loss function that are read afterwards: by what follows the region, or by a later loss
         function of the same step."""
         traced, later = losses[number], losses[number + 1 :]
-        following: list[cst.CSTNode] = list(traced.part.after)
-        for loss in later:
-            following += [*loss.part.body, *loss.part.after]
-        with self.then(following):
-            return [name for name in traced.names if name != "_" and self.live(name)]
+        found: list[str] = []
+        for name in traced.names:
+            following: list[cst.CSTNode] = list(traced.part.after)
+            for loss in later:  # what computes a value again has it for itself
+                own = name in usage.stores(loss.part.replayed) and name not in loss.names
+                following += loss.part.after if own else [*loss.part.body, *loss.part.after]
+            with self.then(following):
+                found += [name] if name != "_" and self.live(name) else []
+        return found
 
     # -- what is passed in --------------------------------------------------------------------------------------------
 
