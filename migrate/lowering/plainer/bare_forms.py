@@ -2,12 +2,13 @@
 behind a call whose result nobody takes, `self.eps, self.weight = eps, nn.Parameter(...)` for two statements,
 `weight.detach().zero_()` for `weight.data.zero_()`, which changes the same numbers, `x, y = map(Variable, (x, y))`,
 which has done nothing since torch 0.4, `pack_padded_sequence(x, lengths.tolist())`, which takes the tensor too, and
-`self.downsample = lambda x: x` for `nn.Identity()` where a constructor has a module of that name in other cases."""
+`self.downsample = lambda x: x` for `nn.Identity()` where a constructor has a module of that name in other cases, and
+`nn.Module.__init__(self)` for `super().__init__()`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -39,6 +40,7 @@ def _edits(module: cst.Module) -> Edits:
         if changed is not None and weight is not changed and isinstance(weight, cst.Attribute):  # no name of a loop's
             edits.parts[changed] = cst.Attribute(weight, cst.Name("data"))
     edits.parts |= _identities(module)
+    edits.parts |= {call: made for cls in every(module, cst.ClassDef) for call, made in _of_base(cls, module)}
     for line in every(module, cst.SimpleStatementLine):
         small = suites.alone(line)
         value = small.value if isinstance(small, cst.Assign | cst.Expr) else None
@@ -72,6 +74,22 @@ def _identities(module: cst.Module) -> dict[cst.CSTNode, cst.CSTNode]:
             if path.startswith("self.") and any(isinstance(one, cst.Call) for one in others) and _gives_back(value):
                 found[value] = nodes.expression(identity)
     return found
+
+
+def _of_base(cls: cst.ClassDef, module: cst.Module) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
+    """The calls of a base's constructor by its name, where that is the next one in line, as those of `super()`."""
+    bases = [nodes.dotted(base.value) or "" for base in cls.bases]
+    bare = {  # classes that construct nothing
+        one.name.value
+        for one in module.body
+        if isinstance(one, cst.ClassDef) and not one.bases and "__init__" not in suites.methods_of(one)
+    }
+    left = [base for base in bases if base not in bare]
+    init = suites.methods_of(cls).get("__init__") if isinstance(cls.body, cst.IndentedBlock) else None
+    for call in usage.calls(init.body) if init is not None and len(left) == 1 else ():
+        own = bool(call.args) and nodes.dotted(call.args[0].value) == "self" and call.args[0].keyword is None
+        if own and nodes.dotted(call.func) == f"{left[0]}.__init__":
+            yield call, cst.Call(nodes.expression("super().__init__"), call.args[1:])
 
 
 def _gives_back(value: Expr) -> bool:

@@ -27,7 +27,6 @@ from migrate.lowering.plainer.asked_by_callers import with_asked_by_callers
 from migrate.lowering.plainer.attributes_handed_on import with_attributes_handed_on
 from migrate.lowering.plainer.attributes_of_models import with_attributes_apart
 from migrate.lowering.plainer.averages_by_name import with_averages_assigned
-from migrate.lowering.plainer.backward_alone import with_backward_alone
 from migrate.lowering.plainer.bare_forms import with_bare_forms
 from migrate.lowering.plainer.bases_elsewhere import with_names_of_bases
 from migrate.lowering.plainer.checkpoint_folders import with_checkpoint_folders
@@ -58,6 +57,7 @@ from migrate.lowering.plainer.layers_named import with_weights_read_of_models
 from migrate.lowering.plainer.layers_of_rows import with_layers_in_rows
 from migrate.lowering.plainer.layers_of_stacks import with_layers_in_stacks
 from migrate.lowering.plainer.layers_written_out import with_layers_written_out
+from migrate.lowering.plainer.lines_apart import with_lines_apart
 from migrate.lowering.plainer.lists_named_outside import with_lists_named
 from migrate.lowering.plainer.lists_of_parameters import with_parameters_listed
 from migrate.lowering.plainer.lists_on_models import with_lists_apart
@@ -156,7 +156,7 @@ def taken_first(inputs: Sequence[Input], options: Options = DEFAULT) -> Taken:
 
 _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_stars_named,
-    with_backward_alone,
+    with_lines_apart,
     with_guards_behind,
     with_bare_forms,
     with_versions_settled,
