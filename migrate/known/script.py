@@ -110,6 +110,8 @@ class Script(ByRound):
     frozen: Frozen = field(default_factory=Frozen)
     # scopes, and models that they have trained by now
     updated: set[tuple[str, Place]] = field(default_factory=set, metadata=IN_ONE_ROUND)
+    # scopes, and models of which they have changed all weights by a loop
+    looped_over: set[tuple[str, Place]] = field(default_factory=set, metadata=IN_ONE_ROUND)
     spoiling: set[Place] = field(default_factory=set)  # optimizers that change gradients in place
     own_optimizers: dict[str, OptimizerEntry] = field(default_factory=dict)  # optimizer classes of the script's own
     # scheduler classes of the script's own -> their parameter for the optimizer, and whether their rates go by the

@@ -143,7 +143,7 @@ class HostInitializers(FilledLayers):
         if kind.place in self.script.perhaps_loaded:
             raise Unsupported("MIG204", f"`{nodes.code(node)}` fills weights that {name} may have from a file")
         again = self.loops > 0 and not any(root.name in usage.stores(block.statements) for block in self.blocks[1:])
-        if again or (self.scope, root) in self.script.updated:
+        if again or (self.scope, root) in self.script.updated | self.script.looped_over:
             raise Unsupported("MIG204", f"`{nodes.code(node)}` fills weights that were made before, and maybe trained")
         exchanged = kind.place in {place for place, _ in self.replaced} or kind.place in self.script.made_as
         if exchanged and any(facts.replaced for facts in self.script.classes_inside(owner)):

@@ -26,14 +26,23 @@ from migrate.syntax.walking import every
 def turns_of_layers(scope: Arguments, node: cst.For) -> list[Statement] | None:
     """What stands for such a loop; None for others."""
     target, body = node.target, suites.suite_of(node.body.body)
-    if not isinstance(target, cst.Name) or node.orelse is not None or not fills(scope, node.body):
+    if node.orelse is not None or not fills(scope, node.body) or any(map(suites.leaves_loop, body)):
+        return None
+    named = _named_parts(scope, node)
+    if named is not None:
+        return [
+            nodes.substituted(one, bound)
+            for name, bound, child in named
+            for one in (taken_by(scope, body, name, child) if name else body)
+        ]
+    if not isinstance(target, cst.Name):
         return None
     over = node.iter
     if isinstance(over, cst.Call) and isinstance(over.func, cst.Attribute) and over.func.attr.value == "children":
         over = over.func.value
     row = _row(scope, over)
     tested = any(True for _ in every(node.body, (cst.If, cst.IfExp))) or over is not node.iter
-    if row is None or not (tested or scope.context in HOST_CONTEXTS) or any(map(suites.leaves_loop, body)):
+    if row is None or not (tested or scope.context in HOST_CONTEXTS):
         return None
     children = [one for one in children_of(row) if isinstance(one, LayerNode | ClassNode)]
     if not children or len(children) < len(children_of(row)):
@@ -48,8 +57,41 @@ def turns_of_layers(scope: Arguments, node: cst.For) -> list[Statement] | None:
     return [node.with_changes(iter=over, body=suites.block(sides[0]))] if sides[0] else []
 
 
-def _row(scope: Arguments, node: Expr) -> ListNode | None:
-    """The row of modules that an expression of a constructor, or of the script, stands for."""
+def _named_parts(scope: Arguments, node: cst.For) -> list[tuple[str, dict[str, Expr], LayerNode | ClassNode]] | None:
+    """The turns of a loop of a constructor over the parts of a dict, or over all that the module has itself: the name
+    of the part, "" where the loop has the keys alone, what its names stand for, and the part. None of others."""
+    if scope.context != "setup":
+        return None
+    targets = [one.value for one in node.target.elements] if isinstance(node.target, cst.Tuple) else [node.target]
+    names = [one.value for one in targets if isinstance(one, cst.Name)]
+    method = node.iter.func if isinstance(node.iter, cst.Call) and not node.iter.args else None
+    way = method.attr.value if isinstance(method, cst.Attribute) else "keys"
+    owner = method.value if isinstance(method, cst.Attribute) else node.iter
+    own = nodes.dotted(owner) == "self" and way in ("children", "named_children")
+    row = None if own else _row(scope, owner, keyed=True)
+    if own:
+        parts = {name: nodes.expression(f"self.{name}") for name in scope.script.classes[scope.cls].children}
+        children = list(scope.script.classes[scope.cls].children.values())
+    elif row is not None:
+        parts = {key: nodes.expression(f'{{row}}["{key}"]', row=owner) for key in row.keys}
+        children = list(row.children)
+    else:
+        return None
+    wanted = {"children": 1, "values": 1, "keys": 1, "items": 2, "named_children": 2}.get(way)
+    layers = [one for one in children if isinstance(one, LayerNode | ClassNode)]
+    if wanted != len(targets) or wanted != len(names) or len(layers) < len(children):
+        return None
+    turns: list[tuple[str, dict[str, Expr], LayerNode | ClassNode]] = []
+    for (key, part), child in zip(parts.items(), layers, strict=True):
+        given = [part] if way in ("children", "values") else [cst.SimpleString(f'"{key}"'), part]
+        name = "" if way == "keys" else names[-1]
+        turns.append((name, dict(zip(names, given, strict=False)), child))
+    return turns
+
+
+def _row(scope: Arguments, node: Expr, keyed: bool = False) -> ListNode | None:
+    """The row of modules that an expression of a constructor, or of the script, stands for; one with keys if asked
+    for."""
     found: Node | None = None
     if scope.context == "setup":
         kind = scope.expr(node).kind if (nodes.dotted(node) or "").startswith("self.") else None
@@ -62,7 +104,9 @@ def _row(scope: Arguments, node: Expr) -> ListNode | None:
             inner = inner.value
         kind = scope.kind_of(inner)
         found = part_at(scope.script, kind.cls, names) if isinstance(kind, Model) else None
-    return found if isinstance(found, ListNode) and not found.keys and not found.named else None
+    if not isinstance(found, ListNode) or found.named or bool(found.keys) != keyed:
+        return None
+    return None if keyed and found.dynamic else found
 
 
 def stand_for(scope: Scope, node: cst.For, turns: Sequence[Statement]) -> Sequence[Statement]:

@@ -37,6 +37,7 @@ from migrate.lowering.plainer.copied_input import Anew, Placing
 from migrate.lowering.plainer.copies_of_torch import with_functions_of_torch
 from migrate.lowering.plainer.eval_where_made import with_eval_where_made
 from migrate.lowering.plainer.factory_arguments import with_plain_factories
+from migrate.lowering.plainer.filled_one_by_one import with_filled_one_by_one
 from migrate.lowering.plainer.forwarding_lambdas import with_lambdas_named
 from migrate.lowering.plainer.freezing_apart import with_freezing_apart
 from migrate.lowering.plainer.frozen_before_kept import with_freezing_of_what_is_kept
@@ -158,6 +159,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_stars_named,
     with_lines_apart,
     with_guards_behind,
+    with_filled_one_by_one,
     with_bare_forms,
     with_versions_settled,
     with_lambdas_named,

@@ -273,6 +273,8 @@ class ParameterLoops(Accumulation, SetByName):
 
     def tree_changed(self, one: Looped, what: str) -> Expr:
         """What a changed tree is assigned to."""
+        if what == PARAMS and not one.tree:
+            self.script.looped_over.add((self.scope, self.root(one.model)))
         return nodes.expression(one.tree) if one.tree else self.write(State(what, one.model))
 
     def refuse_carried(self, body: Sequence[Statement], own: set[str]) -> None:
