@@ -56,6 +56,8 @@ FORMS = {
         4,  # also for epoch 1 while step is below 3: never, so three of four are met
     ),
     "an expression": ("loss = loss * (2.0 if epoch >= 1 and not i == 2 else 1.0)", 2),
+    "every other turn": ("if i % 2 == 0:\n            loss = loss + 0.1 * pred.abs().mean()", 2),
+    "reckoned": ("loss = loss * (2.0 if 4 * epoch + i - 1 > 5 and i // 2 == 1 else 1.0)", 2),
     "two of one name": ("loss = loss * (2.0 if step > 3 else 1.0) * (3.0 if step > 8 else 1.0)", 4),
 }
 
@@ -74,6 +76,7 @@ def test_losses_are_torchs_by_few_programs(name: str) -> None:
     "text",
     [
         "loss = loss * (2.0 if 12 / (step + 1) > 3 else 1.0)",  # may not have a value
+        "loss = loss * (2.0 if 12 % (step + 1) > 3 else 1.0)",
         "step = step + 0\n        loss = loss * (2.0 if step > 3 else 1.0)",  # the loss binds it itself
         "for step in range(4):\n            loss = loss * (2.0 if step > 2 else 1.0)",  # so does its own loop
         "loss = loss * sum([2.0 if step > 2 else 1.0 for step in range(4)])",  # another variable of that name

@@ -125,7 +125,7 @@ def tests_of_numbers(scope: Scope, statement: cst.CSTNode, earlier: Sequence[cst
     for test in tests:
         names = list(dict.fromkeys(usage.loads(test)))
         plain = all(isinstance(scope.kind_of_name(name), Number) and name not in bound for name in names)
-        if plain and changing & set(names) and all(isinstance(one, PURE) for one in every(test, cst.BaseExpression)):
+        if plain and changing & set(names) and all(map(_has_value, every(test, cst.BaseExpression))):
             operators = [type(one.operator) for one in every(test, cst.ComparisonTarget)]
             words = [_WORDS[operator] for operator in operators if operator in _WORDS]
             wanted = f"{names[0]}_{words[0] if len(words) == 1 else 'asked'}"
@@ -174,6 +174,16 @@ def _holds_data(scope: Scope, node: Expr, called: bool) -> bool:
     return isinstance(kind, Items) and isinstance(kind.joined(), Tensor | Number | Items)
 
 
+def _has_value(node: Expr) -> bool:
+    """Whether an expression of numbers surely has a value, as far as it itself goes."""
+    if isinstance(node, cst.BinaryOperation):
+        divisor = nodes.literal(node.right) if isinstance(node.operator, _DIVIDING) else 1
+        return isinstance(node.operator, _RECKONING) and divisor not in (0, ...)
+    return isinstance(node, PURE)
+
+
+_DIVIDING = (cst.Divide, cst.FloorDivide, cst.Modulo)
+_RECKONING = (*_DIVIDING, cst.Add, cst.Subtract, cst.Multiply)
 # What surely has a value, whatever the numbers are: no division, no call.
 PURE = (cst.Name, cst.Integer, cst.Float, cst.Comparison, cst.BooleanOperation, cst.UnaryOperation)
 _WORDS = {
