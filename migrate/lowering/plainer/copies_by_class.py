@@ -93,6 +93,7 @@ from migrate.lowering.plainer.stars_named import with_stars_named
 from migrate.lowering.plainer.stars_of_modules import with_no_stars
 from migrate.lowering.plainer.state_handed_on import told_of_state, with_state_handed_on
 from migrate.lowering.plainer.states_named_first import with_states_named
+from migrate.lowering.plainer.steps_in_loops import with_steps_in_loops
 from migrate.lowering.plainer.steps_that_tell import with_told_returned
 from migrate.lowering.plainer.sums_kept import with_sums_as_lists
 from migrate.lowering.plainer.told_by_callers import with_told_by_callers
@@ -159,6 +160,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_stars_named,
     with_lines_apart,
     with_guards_behind,
+    with_steps_in_loops,
     with_filled_one_by_one,
     with_bare_forms,
     with_versions_settled,
