@@ -125,12 +125,14 @@ class _Values:
             case cst.Tuple() | cst.List() if all(isinstance(one, cst.Element) for one in row.elements):
                 for one in nodes.elements(row):
                     yield from self.of(one)
-            case cst.Dict() if keys and all(isinstance(one, cst.DictElement) for one in row.elements):
+            case cst.Dict() if keys:
                 for one in row.elements:
-                    yield from self.of(one.key)  # type: ignore[union-attr]
+                    if not isinstance(one, cst.DictElement):
+                        raise _UnknownError
+                    yield from self.of(one.key)
             case cst.Call(func=cst.Name("range"), args=args):
                 limits = [limit for arg in args if isinstance(limit := nodes.literal(arg.value), int)]
-                if not limits or len(limits) < len(args):
+                if not limits or len(limits) < len(args) or 0 in limits[2:]:
                     raise _UnknownError
                 turns = range(*limits)
                 if len(turns) > _MANY:

@@ -85,10 +85,12 @@ def brought_in(scope: MethodUses, forward: FunctionFacts) -> dict[str, set[str]]
 
 def refuse_unpacked(scope: MethodUses, forward: FunctionFacts, args: Sequence[cst.Arg]) -> None:
     """Raises Unsupported where a call unpacks arguments, and some of them tell through which parts it goes."""
+    if not any(arg.star for arg in args):
+        return
     asked = [*brought_in(scope, forward), *_deciding(scope, list(_passes(scope, forward)))]
     given = argument_names(args, forward.parameter_names[1:])
     told = [name for name in dict.fromkeys(asked) if name not in given]
-    if told and any(arg.star for arg in args):
+    if told:
         unpacked = ", ".join(f"{arg.star}{nodes.code(arg.value)}" for arg in args if arg.star)
         said = f"`{unpacked}`: whether it gives {' and '.join(told)}, which tells through which layers the call goes"
         raise Unsupported("MIG402", said)
@@ -105,7 +107,9 @@ def unpacked(args: Sequence[cst.Arg], definitions: Mapping[str, Expr]) -> list[c
             ):
                 found += nodes.arguments(nodes.elements(row))
             case cst.Dict(elements=elements) if arg.star == "**":
-                named = {str(nodes.literal(one.key)): one.value for one in elements if isinstance(one, cst.DictElement)}
+                pairs = [one for one in elements if isinstance(one, cst.DictElement)]
+                keys = [key for one in pairs if isinstance(key := nodes.literal(one.key), str)]
+                named = {key: one.value for key, one in zip(keys, pairs, strict=False)}
                 found += nodes.arguments([], named) if len(named) == len(elements) else [arg]
             case _:
                 found.append(arg)
