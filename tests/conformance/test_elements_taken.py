@@ -78,9 +78,7 @@ for i in range(3):
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "row", ["[torch.full((2, 3), float(k)) for k in range(3)]", "[x + k for x in xs for k in (1,)]"]
-)
+@pytest.mark.parametrize("row", ["torch.full((2, 3), float(k)) for k in range(3)", "x + k for x in xs for k in (1,)"])
 def test_an_example_keeps_the_names_of_comprehensions(row: str) -> None:
     text = SCRIPT.partition("losses = []")[0]
     text += f"rows, shapes = [{row}], []\n"

@@ -506,7 +506,11 @@ def test_the_same_from_the_same_weights(name: str, float64: None) -> None:
             "MIG201 b: the same module",
         ),
         ("self.a = (lambda c: nn.Linear(c, c))(4)", "x = self.a(x)", "MIG201 (lambda c: nn.Linear(c, c)) makes a"),
-        ("given = locals(); self.a = nn.Linear(4, 4)", "x = self.a(x)", "MIG201 locals() of a constructor"),
+        (
+            "n = 1; self.n = locals()['n']; self.a = nn.Linear(4, 4)",
+            "x = self.a(x)",
+            "MIG201 locals() of a constructor",
+        ),
         (
             "self.a = [nn.Tanh()]\n        for i, m in enumerate(self.a):\n            self.add_module(f'a{i + 1}', m)",
             "x = self.a[0](x)",

@@ -32,6 +32,7 @@ from migrate.lowering.plainer.bases_elsewhere import with_names_of_bases
 from migrate.lowering.plainer.checkpoint_folders import with_checkpoint_folders
 from migrate.lowering.plainer.checkpoints_asked import with_checkpoints_unasked
 from migrate.lowering.plainer.computed_again import with_inputs_kept, with_reasons
+from migrate.lowering.plainer.constructors_of_bases import with_constructors_of_bases
 from migrate.lowering.plainer.constructors_whole import with_constructors_whole
 from migrate.lowering.plainer.copied_input import Anew, Placing
 from migrate.lowering.plainer.copies_of_torch import with_functions_of_torch
@@ -163,6 +164,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_steps_in_loops,
     with_filled_one_by_one,
     with_bare_forms,
+    with_constructors_of_bases,
     with_versions_settled,
     with_lambdas_named,
     with_layers_measured,
