@@ -119,6 +119,11 @@ def test_copies_are_imported_where_their_original_is(tmp_path: Path) -> None:
     assert made and "from tools import fit, fit_normed\n" in made and "tools.fit_normed(" in made
 
 
+def test_one_call_with_several_is_a_loop_where_it_trains() -> None:
+    made = clean(NETS + FIT + X + "nets = [Plain(), Normed()]\nprint([fit(net, x) for net in nets])\n").text
+    assert "results.append(" in made
+
+
 def test_one_call_with_several_is_refused() -> None:
-    made = conversion(NETS + FIT + X + "nets = [Plain(), Normed()]\nprint([fit(net, x) for net in nets])\n")
+    made = conversion(NETS + FIT + X + "nets = [Plain(), Normed()]\nprint(any(fit(net, x) for net in nets))\n")
     assert made.report.exit_code == 1

@@ -62,8 +62,8 @@ LOOPS = {
         "loss = F.cross_entropy(model(x), y) + sum(kept)",
     ),
     "effects inside the loss": (
-        STEP.replace("F.cross_entropy(model(x), y)", "F.cross_entropy(model(x), y).mul(float(input()))"),
-        "loss = F.cross_entropy(model(x), y).mul(float(input()))",
+        STEP.replace("F.cross_entropy(model(x), y)", "F.cross_entropy(model(x), y).mul(int(input()))"),
+        "loss = F.cross_entropy(model(x), y).mul(int(input()))",
     ),
     "a call that changes weights and may not be made": (
         "def run():\n" + indent(STEP, "    ") + "\n\nwhile run() or run():\n    pass\n",

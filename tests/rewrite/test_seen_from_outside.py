@@ -58,6 +58,11 @@ def test_settings_that_follow_from_the_fields_are_properties() -> None:
     assert jnp.shape(ours["y"]) == (2, 12)
 
 
+def test_a_setting_by_way_of_a_variable() -> None:
+    theirs, ours = rewritten.both(NET.format(more="n = width + 1; self.seen = n") + "told = net.seen\n")
+    assert ours["told"] == theirs["told"] == 5
+
+
 def test_what_nobody_reads_stays_in_setup() -> None:
     assert "@property" not in rewritten.clean(NET.format(more="pass")).text
 
@@ -68,7 +73,6 @@ def test_what_nobody_reads_stays_in_setup() -> None:
         "self.seen = measured(width)",  # a function of the user's that does more than reckon
         "self.seen = [1, width]",  # a list that somebody may change
         "self.seen = 1; self.seen = width",
-        "n = width + 1; self.seen = n",
     ],
 )
 def test_others_are_refused_where_they_are_read(more: str) -> None:

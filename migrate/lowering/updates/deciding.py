@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 import libcst as cst
@@ -133,15 +133,17 @@ def tests_of_numbers(scope: Scope, statement: cst.CSTNode, earlier: Sequence[cst
     return found
 
 
-def elements_taken(scope: Scope, statement: cst.CSTNode, earlier: Sequence[cst.CSTNode]) -> dict[str, Expr]:
+def elements_taken(
+    scope: Scope, statement: cst.CSTNode, earlier: Sequence[cst.CSTNode], taken: Mapping[str, Expr]
+) -> dict[str, Expr]:
     """What a statement takes of lists of the host by a number, `batches[step]`, under names for it: jit knows no number
-    that it is given. `earlier`: as for `tests_of_numbers`."""
+    that it is given. `earlier`: as for `tests_of_numbers`; `taken`: what is taken by now."""
     closed = (cst.FunctionDef, cst.Lambda)
     bound = set(usage.stores([*earlier, statement]))
     bound |= {name for each in every(statement, cst.CompFor) for name in usage.target_names(each.target)}
     called = {one for call in usage.calls(statement) for one in _way_to(call.func)}
     found: dict[str, Expr] = {}
-    inside = set[cst.Subscript]()  # what has been taken
+    inside = {part for one in taken.values() for part in every(one, cst.Subscript)}  # what has been taken
     for part in every(statement, cst.Subscript, closed=closed):
         name, index = nodes.dotted(part.value), part.slice[0].slice
         if not name or len(part.slice) != 1 or not isinstance(index, cst.Index):
@@ -153,7 +155,7 @@ def elements_taken(scope: Scope, statement: cst.CSTNode, earlier: Sequence[cst.C
         plain = part not in inside and all(isinstance(one, pure) for one in every(index.value, cst.BaseExpression))
         numbers = all(isinstance(scope.kind_of_name(each), Number | Items) for each in names)
         if names and plain and numbers and not {name.partition(".")[0], *names} & bound:
-            found[usage.unused_name(f"{name.rpartition('.')[2]}_now", found)] = part
+            found[usage.unused_name(f"{name.rpartition('.')[2]}_now", {*found, *taken})] = part
             inside |= set(every(index.value, cst.Subscript))
     return found
 

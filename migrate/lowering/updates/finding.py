@@ -346,7 +346,7 @@ class RegionFinding(RegionStatements):
         `earlier`: what of the loss comes before it."""
         numbers = {f"{name}_now": number for name, number in numbers_taken(statement).items()}
         taken: dict[str, Expr] = {**numbers, **tests_of_numbers(self, statement, earlier)}
-        taken |= elements_taken(self, statement, earlier)
+        taken |= elements_taken(self, statement, earlier, taken)
         if not taken:
             return [], statement
         if (statement, "numbers") not in self.unit.unrolled:
