@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import libcst as cst
 
 from migrate.syntax import nodes
@@ -34,21 +36,8 @@ def _element(row: Expr, key: object) -> Expr | None:
             return nodes.parenthesized(elements[key].value) if found and isinstance(key, int) else None
         case cst.Dict():
             return _values(row).get(key) if isinstance(key, str | int) else None
-        case cst.DictComp(
-            key=cst.Name(value=own),
-            value=value,
-            for_in=cst.CompFor(
-                target=cst.Tuple(
-                    elements=[cst.Element(value=cst.Name(value=name)), cst.Element(value=cst.Name(value=each))]
-                ),
-                iter=cst.Call(func=cst.Attribute(value=source, attr=cst.Name("items")), args=[]),
-                ifs=[],
-                inner_for_in=None,
-            ),
-        ) if own == name and isinstance(key, str):
-            inner = _element(source, key)
-            quoted = nodes.expression(repr(key).replace("'", '"'))
-            return None if inner is None else nodes.substituted(value, {name: quoted, each: inner})
+        case cst.DictComp(for_in=cst.CompFor(ifs=[], inner_for_in=None)) if isinstance(key, str):
+            return _made_of(row, key)
     return None
 
 
@@ -59,8 +48,9 @@ def _made_of(row: cst.DictComp, key: str) -> Expr | None:
             cst.Tuple(elements=[cst.Element(value=cst.Name(value=name)), cst.Element(value=cst.Name(value=each))]),
             cst.Call(func=cst.Attribute(value=source, attr=cst.Name("items")), args=[]),
         ) if nodes.dotted(row.key) == name:
-            inner, own = _element(source, key), cst.SimpleString(f'"{key}"')
-            return None if inner is None else nodes.substituted(row.value, {name: own, each: inner})
+            inner = _element(source, key)
+            quoted = nodes.expression(json.dumps(key))
+            return None if inner is None else nodes.substituted(row.value, {name: quoted, each: inner})
     return None
 
 
@@ -71,13 +61,10 @@ def _first(row: Expr) -> Expr | None:
             return _element(row, 0)
         case cst.Dict():
             return next((one.key for one in row.elements if isinstance(one, cst.DictElement) and _values(row)), None)
-        case cst.Call(func=cst.Attribute(value=cst.Dict() as source, attr=cst.Name(value=part)), args=[]) if _values(
-            source
-        ):
-            key = _first(source)
-            value = next(iter(_values(source).values()))
-            if key is not None and part == "items":
-                return nodes.tuple_of([key, value])
+        case cst.Call(func=cst.Attribute(value=cst.Dict() as source, attr=cst.Name(value=part)), args=[]):
+            key, value = _first(source), next(iter(_values(source).values()), None)
+            if part == "items":
+                return None if key is None or value is None else nodes.tuple_of([key, value])
             return {"keys": key, "values": value}.get(part)
     return None
 

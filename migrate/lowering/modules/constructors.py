@@ -24,6 +24,13 @@ def built_methods(methods: Mapping[str, cst.FunctionDef]) -> set[str]:
     return found
 
 
+def methods_for_base(theirs: Mapping[str, cst.FunctionDef], own: Mapping[str, cst.FunctionDef]) -> set[str]:
+    """The methods of a class that the constructor of its base runs, `self.build()`; none where the base has none of its
+    own. `theirs`, `own`: the methods of the two."""
+    init = theirs.get("__init__")
+    return set() if init is None else built_methods({**theirs, **own, "__init__": init}) & own.keys()
+
+
 def certain(body: Sequence[cst.CSTNode]) -> set[str]:
     """The attributes of self that a block sets whatever its conditions say."""
     return {name for statement in body if isinstance(statement, cst.SimpleStatementLine) for name in _set_by(statement)}

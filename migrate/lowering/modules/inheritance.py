@@ -18,7 +18,7 @@ from migrate.known.qualified import file_of, inside
 from migrate.known.script import Script
 from migrate.library_modules import MIXIN
 from migrate.lowering.expressions.arguments import Arguments, argument_names, placed
-from migrate.lowering.modules.constructors import built_methods
+from migrate.lowering.modules.constructors import methods_for_base
 from migrate.lowering.plainer.names_in_place import named_apart
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
@@ -130,7 +130,12 @@ class Inheritance(Arguments):
         required = any(parameter.default is None for parameter in init.params.params[1:])
         fields = bool(base.fields) or (required and declares_mode(self.script, base.name))
         replaced = usage.attributes_set(init.body) & base.children.keys()  # Flax has each name once
-        if not fields and not call.args and not replaced and not _steps_of(base.node, own):
+        if (
+            not fields
+            and not call.args
+            and not replaced
+            and not methods_for_base(_methods(base.node) if base.node is not None else {}, own)
+        ):
             return None
         elsewhere = file_of(base.name) != self.unit.scope
         if elsewhere:
@@ -243,14 +248,6 @@ def _methods(node: cst.ClassDef) -> dict[str, cst.FunctionDef]:
 
 def _calls_super(node: cst.FunctionDef, method: str) -> bool:
     return any(nodes.code(call.func).startswith("super(") for call in usage.calls(node))
-
-
-def _steps_of(base: cst.ClassDef | None, own: Mapping[str, cst.FunctionDef]) -> set[str]:
-    """The methods of a class that the constructor of its base runs: `self.build()`."""
-    theirs = _methods(base) if base is not None else {}
-    if "__init__" not in theirs:
-        return set()
-    return built_methods({**theirs, **own, "__init__": theirs["__init__"]}) & own.keys()
 
 
 def is_super_init(statement: Statement) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
-from migrate.lowering.modules.constructors import built_methods
+from migrate.lowering.modules.constructors import methods_for_base
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites
@@ -40,7 +40,7 @@ def _constructor(node: cst.ClassDef, classes: Mapping[str, cst.ClassDef]) -> cst
     if base is None or init is None or "__init__" in own or not _is_module(base):
         return None
     params = init.params
-    if not built_methods({**theirs, **own}) & own.keys() or isinstance(params.star_arg, cst.Param) or params.star_kwarg:
+    if not methods_for_base(theirs, own) or isinstance(params.star_arg, cst.Param) or params.star_kwarg:
         return None
     names = [one.name.value for one in params.params[1:]]
     given = nodes.arguments(map(nodes.name, names), {one.name.value: one.name for one in params.kwonly_params})

@@ -56,8 +56,8 @@ def _several(row: Expr) -> list[Expr]:
         ):
             parts = [one.value for one in elements]
         case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
-            parts = [*_several(left), *_several(right)]
-            return parts if _several(left) and _several(right) else []
+            sides = _several(left), _several(right)
+            return [*sides[0], *sides[1]] if all(sides) else []
         case cst.Call(func=func, args=args) if nodes.dotted(func) in ("itertools.chain", "chain"):
             parts = [arg.value for arg in args]
         case cst.Call(func=cst.Name("list"), args=[cst.Arg(value=inner)]):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from migrate.lowering.plainer.copied_input import Edits
+from migrate.lowering.plainer.copied_input import Edits, Exchanging
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -77,16 +77,4 @@ def _loop(line: cst.SimpleStatementLine, row: _Row, module: cst.Module) -> Itera
     target = nodes.copied(row.for_in.target, bound)
     yield cst.For(target, row.for_in.iter.with_changes(lpar=[], rpar=[]), suites.block(body))
     if listed != name:
-        yield nodes.visited(line, _InPlace(row, nodes.name(listed)))
-
-
-class _InPlace(cst.CSTTransformer):
-    def __init__(self, row: _Row, name: cst.Name) -> None:
-        super().__init__()
-        self.row, self.name = row, name
-
-    def leave_ListComp(self, original_node: cst.ListComp, updated_node: cst.ListComp) -> Expr:
-        return self.name if original_node is self.row else updated_node
-
-    def leave_GeneratorExp(self, original_node: cst.GeneratorExp, updated_node: cst.GeneratorExp) -> Expr:
-        return self.name if original_node is self.row else updated_node
+        yield nodes.visited(line, Exchanging({row: nodes.name(listed)}, {}))
