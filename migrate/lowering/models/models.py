@@ -22,7 +22,15 @@ from migrate.lowering.models.jitted_passes import JittedPasses, Streams, is_trac
 from migrate.lowering.models.needed_inputs import needed_by, needed_of, of_layer
 from migrate.lowering.models.objects_at_hand import asks_object
 from migrate.lowering.models.told_modes import ToldModes
-from migrate.lowering.models.ways_through import brought_in, given_to, refuse_unpacked, unpacked, ways_of
+from migrate.lowering.models.ways_through import (
+    Pass,
+    brought_in,
+    given_to,
+    passes_of,
+    refuse_unpacked,
+    unpacked,
+    ways_of,
+)
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
@@ -78,10 +86,11 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         more: dict[str, set[str]] = {}  # optional arguments -> the parts that they bring in
         if forward is not None and not method and len(forwards) == 1:
             args = unpacked(args, self.env.definitions)
-            refuse_unpacked(self, forward, args)
-            self.note_ways(model, forward, args)
+            passes = passes_of(self, forward)
+            refuse_unpacked(self, passes, args)
+            self.note_ways(model, passes, args)
             there = given_to(forward, args)
-            more = {name: parts for name, parts in brought_in(self, forward).items() if name in there}
+            more = {name: parts for name, parts in brought_in(self, passes).items() if name in there}
         reaches = len(set[str]().union(*more.values()))
         called = self.facts is None or bool(self.facts.calls)
         at_hand = not method and self.is_first_use(model.place)
@@ -122,10 +131,10 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         self.script.examples |= dict.fromkeys(better, example)
         self.script.examples_of |= {(root, model.cls): example for root in of_class}
 
-    def note_ways(self, model: Model, forward: FunctionFacts, args: Sequence[cst.Arg]) -> None:
+    def note_ways(self, model: Model, passes: Sequence[Pass], args: Sequence[cst.Arg]) -> None:
         """Notes what a call says of the layers that a forward pass goes through. Raises Unsupported where it alone goes
         through some, and takes what the model has given: other calls take something else there."""
-        ways = ways_of(self, forward, args)
+        ways = ways_of(self, passes, args)
         roots = self.roots(model.place) if ways and model.place is not None else set[Place]()
         if not any(self.given_by(root, [arg.value for arg in args]) for root in roots):
             for root in roots:

@@ -54,11 +54,10 @@ class Row:
     counted: bool
 
 
-def ways_of(scope: MethodUses, forward: FunctionFacts, args: Sequence[cst.Arg]) -> dict[Way, frozenset[str]]:
+def ways_of(scope: MethodUses, passes: Sequence[Pass], args: Sequence[cst.Arg]) -> dict[Way, frozenset[str]]:
     """The ways that a call may take, with the parts with weights on each; none where all go the same. Raises
-    Unsupported where what tells it is not known."""
-    passes = list(_passes(scope, forward))
-    asked, given = _deciding(scope, passes), _given(forward, args)
+    Unsupported where what tells it is not known. `passes`: those of `passes_of`."""
+    asked, given = _deciding(scope, passes), _given(passes[0].facts, args)
     values = {name: _values(scope, name, given[name], told) for name, told in asked.items() if name in given}
     known = {name: found for name, found in values.items() if found}
     if not known:
@@ -70,11 +69,11 @@ def ways_of(scope: MethodUses, forward: FunctionFacts, args: Sequence[cst.Arg]) 
     return {tuple(told.items()): frozenset(_parts(scope, passes[0], told)) for told in each_told}
 
 
-def brought_in(scope: MethodUses, forward: FunctionFacts) -> dict[str, set[str]]:
+def brought_in(scope: MethodUses, passes: Sequence[Pass]) -> dict[str, set[str]]:
     """The parts with weights that a forward pass, or what it hands arguments on to, goes through where an argument is
     not None, by the parameters: `if label is not None: h = h + self.embedding(label)`."""
     found: dict[str, set[str]] = {}
-    for each in _passes(scope, forward):
+    for each in passes:
         for test, sides in _choices(each.facts.node):
             asked = asked_for_none(test)
             if asked is not None and asked[0] in each.names:
@@ -83,12 +82,12 @@ def brought_in(scope: MethodUses, forward: FunctionFacts) -> dict[str, set[str]]
     return {name: parts for name, parts in found.items() if parts}
 
 
-def refuse_unpacked(scope: MethodUses, forward: FunctionFacts, args: Sequence[cst.Arg]) -> None:
+def refuse_unpacked(scope: MethodUses, passes: Sequence[Pass], args: Sequence[cst.Arg]) -> None:
     """Raises Unsupported where a call unpacks arguments, and some of them tell through which parts it goes."""
     if not any(arg.star for arg in args):
         return
-    asked = [*brought_in(scope, forward), *_deciding(scope, list(_passes(scope, forward)))]
-    given = argument_names(args, forward.parameter_names[1:])
+    asked = [*brought_in(scope, passes), *_deciding(scope, passes)]
+    given = argument_names(args, passes[0].facts.parameter_names[1:])
     told = [name for name in dict.fromkeys(asked) if name not in given]
     if told:
         unpacked = ", ".join(f"{arg.star}{nodes.code(arg.value)}" for arg in args if arg.star)
@@ -116,18 +115,17 @@ def unpacked(args: Sequence[cst.Arg], definitions: Mapping[str, Expr]) -> list[c
     return found
 
 
-def _passes(scope: MethodUses, forward: FunctionFacts) -> Iterator[Pass]:
-    """A forward pass, and what it hands its arguments on to."""
+def passes_of(scope: MethodUses, forward: FunctionFacts) -> list[Pass]:
+    """A forward pass, the first of them, and what it hands its arguments on to."""
     waiting = [Pass(forward, {name: name for name in _kept(forward)})]
-    seen: set[tuple[str, frozenset[tuple[str, str]]]] = set()
+    found: dict[tuple[str, frozenset[tuple[str, str]]], Pass] = {}
     while waiting:
         each = waiting.pop(0)
         known = each.facts.qualname, frozenset(each.names.items())
-        if known in seen:
-            continue
-        seen.add(known)
-        yield each
-        waiting += [taker for call in usage.calls(each.facts.node.body) for taker in _takers(scope, each, call)]
+        if known not in found:
+            found[known] = each
+            waiting += [taker for call in usage.calls(each.facts.node.body) for taker in _takers(scope, each, call)]
+    return list(found.values())
 
 
 def _kept(facts: FunctionFacts) -> list[str]:
