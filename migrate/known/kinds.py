@@ -503,7 +503,7 @@ def join(a: Kind, b: Kind) -> Kind:
             length=a.length if a.length == b.length else None,
         )
     for one, other in ((a, b), (b, a)):
-        if isinstance(one, Plain) and one.what == "None" and isinstance(other, Tensor | Scaler):
+        if one == Plain("None") and (isinstance(other, Tensor | Scaler) or is_batch(other)):
             return replace(other, optional=True)
         if (
             isinstance(one, Plain)
@@ -532,8 +532,8 @@ def join(a: Kind, b: Kind) -> Kind:
         return Distribution("", a.discrete or b.discrete)
     if isinstance(a, Scaler) and isinstance(b, Scaler):
         return Scaler(a.optional or b.optional)
-    if isinstance(a, Host) and isinstance(b, Host) and a.what == b.what:
-        return Host(a.what, a.origins | b.origins)
+    if isinstance(a, Host) and isinstance(b, Host) and (a.what == b.what or (is_batch(a) and is_batch(b))):
+        return Host(a.what if a.what == b.what else "tensor", a.origins | b.origins, optional=a.optional or b.optional)
     if isinstance(a, Items) and isinstance(b, Items):
         if a.items is not None and b.items is not None and len(a.items) == len(b.items):
             return Items(tuple(map(join, a.items, b.items)), type=a.type)

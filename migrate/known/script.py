@@ -246,6 +246,9 @@ class Script(ByRound):
     # arguments of calls of unknown values, in any round
     value_calls: set[tuple[Kind, ...]] = field(default_factory=set)
     examples: dict[Place, Example] = field(default_factory=dict)
+    # the first of each scope, and the models whose example is not to be had where they are made
+    calls_elsewhere: dict[Place, dict[str, Example]] = field(default_factory=dict)
+    unmade: set[Place] = field(default_factory=set)
     # the same by class, where the model at a place is one of another class further down
     examples_of: dict[tuple[Place, str], Example] = field(default_factory=dict)
     # the same of its methods: the whole calls

@@ -505,6 +505,11 @@ class Scope(Parts):
             name, _, field = (nodes.dotted(value.node) or "").partition(".")
             if self.region is not None and name and name not in self.region.inside and (not field or is_field(field)):
                 return Value(value.node, Tensor(value.kind.dtype))  # an input of the step, which takes it as an array
+            root = nodes.root(value.node) if isinstance(value.node, cst.Subscript) else None
+            if self.region is not None and isinstance(root, cst.Name) and root.value not in self.region.inside:
+                whole = self.kind_of_name(root.value)
+                if is_batch(whole) and _is_entry(value.node):
+                    return Value(value.node, Tensor(value.kind.dtype))  # of such an input
             array = self.of_kept_graph(name, field)
             if array is None:
                 array = self.taken_in(value.node)
@@ -530,3 +535,13 @@ class Scope(Parts):
             return nodes.call("jnp.asarray", node)
         self.unit.use_snippet("split_batch")
         return nodes.call("split_batch", node)
+
+
+def _is_entry(node: Expr) -> bool:
+    """Whether an expression is what a name has under keys, or at places, that are written: `batch["x"]`, `batch[0]`."""
+    while isinstance(node, cst.Subscript) and len(node.slice) == 1:
+        index = node.slice[0].slice
+        if isinstance(index, cst.Index) and not isinstance(nodes.literal(index.value), str | int):
+            return False
+        node = node.value
+    return isinstance(node, cst.Name)

@@ -16,7 +16,7 @@ from migrate.diagnostics import Diagnostic, Unsupported
 from migrate.files.borrowed import Borrowed
 from migrate.files.imports import Written
 from migrate.files.source import SourceFile
-from migrate.known.kinds import UNKNOWN, Kind, Model, Never, Place, join
+from migrate.known.kinds import UNKNOWN, Kind, Model, Never, Place, Plain, join
 from migrate.known.qualified import either, options
 from migrate.known.script import Script
 from migrate.snippet_files import with_needs
@@ -88,13 +88,22 @@ class Environment:
     def join(self, other: Environment) -> None:
         """Covers both this environment and another one, after a branch."""
         for name, kind in other.kinds.items():
-            self.kinds[name] = _joined(self.kinds.get(name, Never()), kind)
+            mine = self.kinds.get(name, Never())
+            empty = self.is_empty_dict(name), other.is_empty_dict(name)
+            if empty[0] and name not in other.definitions:
+                self.definitions.pop(name)  # it is filled on the other way
+            self.kinds[name] = kind if empty[0] else mine if empty[1] else _joined(mine, kind)
         self.last = {name: rank for name, rank in self.last.items() if other.last.get(name) == rank}
         self.shared |= other.shared
         self.past |= other.past
         self.modes = joined_modes([self.modes, other.modes])
         self.told = {place: told for place, told in self.told.items() if other.told.get(place) == told}
         self.left = {place: left | other.left[place] for place, left in self.left.items() if place in other.left}
+
+    def is_empty_dict(self, name: str) -> bool:
+        """Whether a name stands for `{}`, which nothing has been put in."""
+        written = self.definitions.get(name)
+        return isinstance(written, cst.Dict) and not written.elements and self.kinds.get(name) == Plain("dict")
 
     def replace(self, other: Environment) -> None:
         """Goes back to another environment of the same scope."""

@@ -12,9 +12,12 @@ from migrate.diagnostics import Unsupported
 from migrate.known.facts import FunctionFacts, merge
 from migrate.known.kinds import (
     SIZES,
+    UNKNOWN,
     Host,
+    Items,
     Kind,
     Leaf,
+    Model,
     Place,
     Plain,
     Scheduler,
@@ -24,6 +27,15 @@ from migrate.lowering.expressions.elements import part_kinds
 from migrate.lowering.expressions.masked import MaskedSelections
 from migrate.lowering.expressions.passed_on import passed_on
 from migrate.lowering.expressions.scalars import Scalars
+from migrate.lowering.host.batch_entries import (
+    Read,
+    Reader,
+    all_read,
+    entries_given,
+    part_of,
+    reads_keys,
+    tensors_of,
+)
 from migrate.lowering.scope import NOWHERE
 from migrate.lowering.statements.other_names import SHARES, VIEWS, held, may_be_seen, nothing_sees, shown
 from migrate.rules.catalogue import RULES
@@ -53,6 +65,7 @@ def _captured(block: cst.CSTNode) -> frozenset[str]:
     return frozenset(usage.loads(every(block, (cst.FunctionDef, cst.Lambda))))
 
 
+_TITLED = {"iterate": "labml.monit.iterate"}  # that show progress, and take what it is of first
 _FROM_ITS_START = ("itertools.cycle", "itertools.islice", "itertools.chain")
 
 
@@ -69,6 +82,45 @@ class Binding(Scalars, MaskedSelections):
         if not isinstance(value.kind, Host) or value.kind.what != "batch":
             return self.as_array(value)
         return replace(value, node=nodes.call("jax.tree.map", self.taken_in(value.node).func, value.node))
+
+    @property
+    def reader(self) -> Reader:
+        """What follows batches to where their entries are read."""
+
+        def passes(path: str) -> FunctionFacts | None:
+            kind = self.kind_of_name(path) if path else UNKNOWN
+            return self.script.functions.get(f"{kind.cls}.forward") if isinstance(kind, Model) else None
+
+        return Reader(self.script, passes)
+
+    def entries_as_arrays(self, batch: Expr, read: Read | None, as_dict: bool) -> Expr:
+        """A batch of several arrays as JAX takes it: with those entries that are read, or with all of them where they
+        are arrays as far as is known. `as_dict`: whether something takes it for a dict."""
+        files = [unit.source for unit in self.unit.others.values() or [self.unit]]
+        given = entries_given([file.module for file in files])
+        names = set(usage.loads(batch))
+        part = None
+        if read is not None and not all_read(read, given):
+            part = part_of(batch, read, self.taken_in)
+        if part is not None:
+            return part
+        as_dict = as_dict or any(isinstance(one, cst.Dict) for one in given)
+        collated = any("collate_fn" in file.text for file in files)  # what the user's own puts together
+        if read is None and as_dict and not collated:
+            pair = usage.unused_name("key", names), usage.unused_name("value", names)
+            return tensors_of(batch, self.taken_in, pair)
+        return nodes.call("jax.tree.map", self.taken_in(batch).func, batch)
+
+    def in_parts(self, value: Value, function: FunctionFacts, parameter: str) -> Value | None:
+        """A batch of several arrays as a function takes it that JAX traces, with those that it reads; None where it
+        takes one array."""
+        if not isinstance(value.kind, Host) or value.kind.what != "batch":
+            return None
+        body = [function.node.body]
+        read, as_dict = self.reader.read(function.qualname, body, parameter), reads_keys(body, parameter)
+        if read is None and not as_dict:
+            return None
+        return Value(self.entries_as_arrays(value.node, read, as_dict), Items(None, Tensor()))
 
     def bind(self, target: cst.CSTNode, kind: Kind, layout: str = "first") -> None:
         """Binds the names of an assignment target."""
@@ -233,12 +285,21 @@ class Binding(Scalars, MaskedSelections):
     def gone_through(self, source: Expr) -> Expr:
         """What a loop over `tqdm(x)`, or over a generator that hands on `x`, goes through."""
         while isinstance(source, cst.Call) and source.args:
-            same = self.shows_progress(source.func) or self.starts_as(source.func)
-            through = source.args[0].value if same else passed_on(self, source)
+            shown = self.shown_through(source)
+            through = shown if shown is not None else passed_on(self, source)
             if through is None:
                 break
             source = through
         return source
+
+    def shown_through(self, call: cst.Call) -> Expr | None:
+        """What a call gives one by one as it is, `loader` of `tqdm(loader)`; None of other calls."""
+        if self.shows_progress(call.func) or self.starts_as(call.func):
+            first = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "iterable"]
+            return first[0] if first else None
+        titled = len(call.args) > 1 and (nodes.dotted(call.func) or "").rpartition(".")[2] in _TITLED
+        name = full_name(call.func, imported_names(self.unit.source.module)) if titled else None
+        return call.args[1].value if name in _TITLED.values() else None
 
     def shows_progress(self, func: Expr) -> bool:
         """`tqdm` itself, imported as what it is, or `tqdm.tqdm` of its module."""

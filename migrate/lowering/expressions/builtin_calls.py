@@ -60,10 +60,12 @@ class BuiltinCalls(AttributesByName, AttributesAsked, Distributed, HostDraws, Bi
         """`tqdm(x)` gives what x gives, and shows how far it is; `chain(x, y)` goes on with y."""
         values = [self.expr(arg.value) for arg in node.args]
         made = node.with_changes(args=placed(node.args, values))
+        shown = self.shown_through(node)
         given = [value.kind for value, arg in zip(values, node.args, strict=True) if arg.keyword is None]
         chained = (nodes.dotted(node.func) or "").rpartition(".")[2] == "chain"
         alike = all(kind == given[0] for kind in given) or not chained
-        return Value(made, given[0] if given and alike else UNKNOWN)
+        kinds = [value.kind for value, arg in zip(values, node.args, strict=True) if arg.value is shown]
+        return Value(made, kinds[0] if kinds and alike else UNKNOWN)
 
     def builtin_call(self, node: cst.Call, name: str) -> Value:
         """A call of a name that nothing binds: one of Python's own functions."""
@@ -76,6 +78,9 @@ class BuiltinCalls(AttributesByName, AttributesAsked, Distributed, HostDraws, Bi
         if gotten is not None:
             return gotten
         node = type_test(self, node) if name == "isinstance" else node
+        entry = self.test_of_entry(node) if name == "isinstance" else None
+        if entry is not None:
+            return entry
         tested = self.layer_test(node) if name == "isinstance" else None
         if tested is not None:
             return tested
@@ -137,6 +142,8 @@ class BuiltinCalls(AttributesByName, AttributesAsked, Distributed, HostDraws, Bi
         if name == "zip":
             kinds = tuple(each_of(self, value.kind, id(arg)) for arg, value in zip(node.args, values, strict=True))
             return Value(made, Items(None, Items(kinds, type="tuple"), ITERATOR))
+        if name in ("dict", "list", "tuple") and isinstance(first, Host) and first.what == "batch" and len(values) == 1:
+            return Value(made, first)
         if name in ("list", "tuple", "sorted", "reversed"):
             if isinstance(first, Parameters):
                 return Value(made, first)
@@ -215,7 +222,10 @@ class BuiltinCalls(AttributesByName, AttributesAsked, Distributed, HostDraws, Bi
 
     def mapped(self, node: cst.Call, function: cst.Lambda) -> Value:
         """`map(lambda t: ..., xs)`: the lambda takes what is in the lists."""
-        values = [self.array(arg.value) for arg in node.args[1:]]
+        values = [self.expr(arg.value) for arg in node.args[1:]]
+        values = [
+            one if isinstance(one.kind, Host) and one.kind.what == "batch" else self.as_array(one) for one in values
+        ]
         names = [parameter.name.value for parameter in function.params.params]
         elements = [loop_kind(value.kind, id(node)) for value in values]
         bound: dict[str, Kind] = dict.fromkeys(names, UNKNOWN)

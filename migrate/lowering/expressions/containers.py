@@ -17,6 +17,7 @@ from migrate.known.kinds import (
     Module,
     Plain,
     Tensor,
+    is_batch,
 )
 from migrate.known.row_kinds import NamedRow
 from migrate.known.weight_kinds import Parameters, StateDict, Weight, WeightTree
@@ -234,6 +235,8 @@ class Containers(ChosenWeights, ParameterGroups, LoopsWrittenOut, MadeOutside, B
         if isinstance(node, cst.DictComp):
             value = inner.expr(node.value)
             made = node.with_changes(key=inner.node(node.key), value=layouts.first(value), for_in=made_for)
+            if is_batch(value.kind):
+                return Value(made, Host("batch"))
             return Value(made, dict_of_weights(self, inner, node, value.kind) or dict_kind([value.kind]))
         assert isinstance(node, cst.ListComp | cst.GeneratorExp | cst.SetComp)
         element = inner.expr(node.elt)

@@ -154,7 +154,7 @@ class MethodCalls(ValueCalls):
             return self.changed_before(node, func)
         if isinstance(kind, Tensor):
             return self.tensor_call(f"Tensor.{method}", node, base)
-        if kind == Plain("progress") or self.starts_as(func):
+        if kind == Plain("progress") or self.shown_through(node) is not None:
             return self.progress(node, base)
         if (kind == CHECKPOINT and method in _MODULE_METHODS) or (kind == Host("data") and method in ("train", "eval")):
             raise as_model(node)

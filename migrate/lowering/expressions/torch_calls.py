@@ -413,6 +413,9 @@ class TorchCalls(Losses, PretrainedTables, ChosenOptimizers, Distributed, Metric
 
     def torch_is_tensor(self, node: cst.Call) -> Value:
         """`isinstance(x, jax.Array)`, which numpy arrays are not."""
+        entry = self.test_of_entry(node)
+        if entry is not None:
+            return entry
         return Value(nodes.call("isinstance", self.node(node.args[0].value), nodes.expression("jax.Array")), Number())
 
 

@@ -106,7 +106,7 @@ class ValueCalls(
             return self.torch_call(kind.name, node)
         if isinstance(kind, OneOfModels):
             raise which_model(node.func)
-        if kind == Plain("progress") or self.starts_as(node.func):
+        if kind == Plain("progress") or self.shown_through(node) is not None:
             return self.progress(node, callee)
         if isinstance(kind, Function):
             choice = self.or_else(node, kind)

@@ -19,8 +19,11 @@ from migrate.known.kinds import (
     Host,
     HostClass,
     Instance,
+    Items,
     Kind,
     Model,
+    Number,
+    Plain,
     Tensor,
     TorchName,
     is_batch,
@@ -30,6 +33,7 @@ from migrate.known.weight_kinds import Weight
 from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.expressions.typed_tensors import TENSOR_TYPES, tensor_type
 from migrate.lowering.host import graphs
+from migrate.lowering.host.batch_entries import reads_keys
 from migrate.lowering.host.generators import Generators
 from migrate.lowering.host.transforms import of_transforms
 from migrate.rules.catalogue import RULES
@@ -45,6 +49,13 @@ def for_torch(value: Value) -> Expr:
         return nodes.expression('"cpu"')
     node = layouts.first(value)
     return nodes.call(_FROM_NUMPY, nodes.call("np.array", node)) if isinstance(value.kind, Tensor) else node
+
+
+_ENTRIES = ("keys", "values", "items")  # of a dict of tensors
+
+
+def _item(entry: Kind) -> Kind:
+    return Items((Plain("str"), entry), type="tuple")
 
 
 def _parts(node: Expr) -> list[Expr]:
@@ -148,6 +159,23 @@ class DataLoading(Generators):
         given = [part for kind in facts.params.values() for part in kinds_in(kind)]
         return self.uses_torch(facts.node) or any(isinstance(part, Tensor) for part in given)
 
+    def test_of_entry(self, node: cst.Call) -> Value | None:
+        """`torch.is_tensor(v)`, `isinstance(v, torch.Tensor)` of what a loader gives, which is torch's until JAX works
+        on it: the test stays as it is. None of other tests."""
+        value = self.asked(node.args[0].value) if node.args else None
+        if value is None or not is_batch(value.kind) or self.region is not None:
+            return None
+        entry = node.args[0].with_changes(value=value.node)
+        if nodes.dotted(node.func) != "isinstance":
+            self.script.kept |= value.kind.origins
+            return Value(node.with_changes(func=kept(node.func), args=[entry]), Number())
+        asked = node.args[1].value
+        types = nodes.elements(asked) if isinstance(asked, cst.Tuple) else [asked]
+        if "torch.Tensor" not in map(self.torch_name, types):
+            return None
+        self.script.kept |= value.kind.origins
+        return Value(node.with_changes(args=[entry, node.args[1].with_changes(value=kept(asked))]), Number())
+
     def keep(self, node: Expr) -> None:
         """Batches of a loader that torch code uses are not converted where they are bound."""
         for name in usage.loads(node):
@@ -176,6 +204,11 @@ class DataLoading(Generators):
             result = UNKNOWN if numeric else Host("tensor", kind.origins if method in RULES else frozenset())
             if method == "next":
                 result = Host("batch", frozenset({id(node)}))
+            if method == "get" and (len(node.args) < 2 or nodes.is_literal(node.args[1].value, None)):
+                result = replace(result, optional=True) if isinstance(result, Host) else result
+            if method in _ENTRIES and not node.args:
+                entry = Host("tensor", frozenset({id(node)}))
+                result = Items(None, {"keys": Plain("str"), "values": entry}.get(method) or _item(entry))
         if method in ("next", "__next__"):
             result = Host("batch", frozenset({id(node)}))
         if kind.what == "tensor" and kind.origins and method not in ("size", "item", "dim", "to"):
@@ -243,13 +276,15 @@ class DataLoading(Generators):
         converting = self.script.wanted - self.script.kept
         for target in targets:
             for name in usage.target_names(target):
-                kind = self.env.kinds.get(name)
+                kind = None if reads_keys([self.own_body], name) else self.env.kinds.get(name)
                 if isinstance(kind, Host) and kind.what == "tensor" and kind.origins and kind.origins <= converting:
                     names.append(name)
         wanted = [name for name in names if self.loaded_later(name)]
         if not wanted or self.context in _IN_JIT:
             return []
+        arrays = nodes.bare_tuple(
+            [self.as_array(Value(nodes.name(name), self.env.kinds[name])).node for name in wanted]
+        )
         for name in wanted:
             self.env.kinds[name] = Tensor()
-        arrays = nodes.bare_tuple([self.taken_in(nodes.name(name)) for name in wanted])
         return [nodes.statement(f"{', '.join(wanted)} = {{arrays}}", arrays=arrays)]

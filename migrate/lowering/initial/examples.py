@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -166,7 +166,11 @@ class Examples(StateAccess, HostDraws, Binding):
         return made == Host("loader") or self.torch_name(node.func) == LOADER
 
     def example_arguments(
-        self, resolved: list[Expr], whole: Container[int] = ()
+        self,
+        resolved: list[Expr],
+        whole: Container[int] = (),
+        function: FunctionFacts | None = None,
+        names: Sequence[str] = (),
     ) -> tuple[list[Statement], list[Expr] | None]:
         """Statements that prepare an example, and the arguments of `init`; None where a name is not bound yet.
         `whole`: those of which all that is in a batch is given."""
@@ -205,7 +209,9 @@ class Examples(StateAccess, HostDraws, Binding):
             if not all(name in bound or self.available_name(name) for name in usage.loads(argument)):
                 return [], None
             value = inner.expr(self.sample(argument))
-            value = inner.each_as_array(value) if number in whole else inner.as_array(value)
+            given = names[number] if number < len(names) else ""
+            parts = inner.in_parts(value, function, given) if function is not None and given else None
+            value = parts or (inner.each_as_array(value) if number in whole else inner.as_array(value))
             made.append(self.undisturbed(argument, value.node))
         return prepared, made
 

@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 import libcst as cst
 
 from migrate.diagnostics import Unsupported
-from migrate.known.facts import Example, Way
+from migrate.known.facts import Example, FunctionFacts, Way
 from migrate.known.kinds import HostClass, Kind, Model, Place, Scheduler, Tensor
 from migrate.known.qualified import is_chosen, options
 from migrate.known.script import Script
@@ -155,6 +155,7 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
             if place in self.script.tabulated.keys() - self.script.unfed:
                 continue
             self.script.unfed |= {place} - self.script.examples.keys() if what == "model" else set()
+            self.script.unmade |= {place} & self.script.calls_elsewhere.keys() if what == "model" else set()
             told = place.name in self.unit.refused_reads or place in quiet
             if what in ("model", "part") and not told:
                 self.unit.report(
@@ -187,6 +188,8 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
             return self.init_of_each(place, self.script.choices[place])
         ways = self.ways_at(place)
         example = self.simplest_example(place)
+        if place in self.script.unmade and example is not None:
+            example = self.example_at_hand(place, example)
         function = self.script.functions.get(f"{cls}.forward")
         if ways and example is not None and function is not None:
             example = with_values(example, function.node, ways)
@@ -217,9 +220,12 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
         bare = example is not None and self.takes_nothing(example, cls)
         if not resolved and not zeros and not bare:
             return self.init_by_methods(place, early)
+        names = _parameters(function, example) if function is not None and example is not None else []
         outer, self.before = self.before, []
         try:
-            prepared, arguments = ([], zeros) if zeros or bare else self.example_arguments(resolved)
+            prepared, arguments = (
+                ([], zeros) if zeros or bare else self.example_arguments(resolved, (), function, names)
+            )
             if bare and not all(map(self.available_name, self.read_by_passes(cls))):
                 arguments = None
             if arguments is None and whole and (early or self.ends_constructor()) and not is_chosen(cls):
@@ -289,6 +295,25 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
             if one.direct and other.scope == place.scope and other.name in alike
         ]
         return others[0] if others else example
+
+    def example_at_hand(self, place: Place, first: Example) -> Example:
+        """What a model is given by another scope, as much of it as is taken for an example, and is to be had here;
+        else the example itself."""
+        for other in self.script.calls_elsewhere.get(place, {}).values():
+            if other.scope == first.scope or other.names != first.names or other.reaches != first.reaches:
+                continue
+            outer, self.before = self.before, []
+            try:
+                with self.unit.discarding():
+                    resolved = [self.afresh(each) for each in self.resolve(other, early=False)]
+                    given = bool(resolved) and self.not_to_be_taken(place, resolved) is None
+                    if given and self.example_arguments(resolved)[1] is not None:
+                        return other
+            except Unsupported:
+                continue
+            finally:
+                self.before = outer
+        return first
 
     def ends_constructor(self) -> bool:
         """Whether this is the last statement of a constructor: what an example lacks now, it never has."""
@@ -510,3 +535,9 @@ def kept_statistics(script: Script, cls: str) -> Expr:
     """The batch statistics among the variables of a model, which may have none."""
     always = all(surely_keeps_statistics(script, option) for option in options(cls))
     return nodes.expression('variables["batch_stats"]' if always else 'variables.get("batch_stats", {})')
+
+
+def _parameters(function: FunctionFacts, example: Example) -> list[str]:
+    """The parameters that the arguments of an example are for."""
+    own = function.parameter_names[1:]
+    return [name or (own[number] if number < len(own) else "") for number, name in enumerate(example.names)]

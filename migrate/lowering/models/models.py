@@ -12,7 +12,7 @@ from migrate.known.kinds import Host, Kind, Model, Place, Tensor
 from migrate.known.qualified import options
 from migrate.known.states import BATCH_STATS, MODE, State
 from migrate.layers.table import TABLE
-from migrate.lowering.expressions.arguments import placed
+from migrate.lowering.expressions.arguments import argument_names, placed
 from migrate.lowering.expressions.elements import computed
 from migrate.lowering.host.graphs import is_graph
 from migrate.lowering.host.host_draws import HostDraws
@@ -101,7 +101,8 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
 
         better = [root for root in roots if is_better(self.script.examples.get(root))]
         of_class = [root for root in roots if is_better(self.script.examples_of.get((root, model.cls)))]
-        if not better and not of_class:
+        elsewhere = [root for root in roots if self.scope not in self.script.calls_elsewhere.get(root, {})]
+        if not better and not of_class and (method or not elsewhere):
             return
         by_name = self.env.definitions
         taken = _by_key(forward, args, by_name) if forward is not None else of_layer(self, model.cls, args)
@@ -129,6 +130,8 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
             reaches=reaches,
         )
         self.script.examples |= dict.fromkeys(better, example)
+        for root in elsewhere if not method else ():
+            self.script.calls_elsewhere.setdefault(root, {})[self.scope] = example
         self.script.examples_of |= {(root, model.cls): example for root in of_class}
 
     def note_ways(self, model: Model, passes: Sequence[Pass], args: Sequence[cst.Arg]) -> None:
@@ -190,9 +193,11 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         if any(self.is_of_graph(arg.value) for arg in node.args):
             self.script.fed.setdefault(kind.cls, set()).add(usage.site_of(node))
         mode = self.mode(kind)
-        values = [self.fed(arg.value) for arg in node.args]
-        result = self.call_kind(kind, node.args, values)
         forwards = self.methods_of(kind.cls, "forward")
+        names = argument_names(node.args, forwards[0].parameter_names[1:]) if len(forwards) == 1 else []
+        parameters = names or [""] * len(node.args)
+        values = [self.fed(arg.value, forwards, name) for arg, name in zip(node.args, parameters, strict=True)]
+        result = self.call_kind(kind, node.args, values)
         forward = forwards[0] if len(forwards) == 1 else None
         if not all(_takes(facts, node.args) for facts in forwards):
             self.refuse_chosen(kind.cls, f"`{nodes.code(node)}`, which not each class takes,")
@@ -207,9 +212,13 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         held = isinstance(node, cst.Attribute) and is_graph(self.kind_of(node.value))
         return held or is_graph(self.kind_of(node))
 
-    def fed(self, node: Expr) -> Value:
-        """An argument of a model: what data loading gives is a tensor there."""
-        value = self.array(node)
+    def fed(self, node: Expr, forwards: Sequence[FunctionFacts], parameter: str) -> Value:
+        """An argument of a model: what data loading gives is a tensor there, or several."""
+        value = self.expr(node)
+        several = self.region is None and self.in_parts(value, forwards[0], parameter) if parameter else None
+        if several is not None and several:
+            return several
+        value = self.as_array(value)
         return Value(self.taken_in(value.node), Tensor()) if value.kind == Host("data") else value
 
     def forward_pass(

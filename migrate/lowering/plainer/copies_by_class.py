@@ -80,6 +80,7 @@ from migrate.lowering.plainer.optional_optimizers import with_optional_optimizer
 from migrate.lowering.plainer.options_of_dicts import with_options_written_out
 from migrate.lowering.plainer.own_module import with_own_names
 from migrate.lowering.plainer.parts_held import with_parts_at_hand
+from migrate.lowering.plainer.placed_entries import with_entries_left
 from migrate.lowering.plainer.placing_functions import with_nothing_placed
 from migrate.lowering.plainer.pretrained_transformers import with_pretrained_made
 from migrate.lowering.plainer.returned_beside import with_kept_returned
@@ -199,6 +200,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_initialisers_inside,
     with_initialisers_told,
     with_nothing_placed,
+    with_entries_left,
     with_optional_optimizers_apart,
     with_optimizer_classes_told,
     with_no_stars,

@@ -20,6 +20,7 @@ from migrate.lowering.optimizers.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.attributes_in_place import changes_own
 from migrate.lowering.statements.donated import is_alone
+from migrate.lowering.statements.filled_dicts import FilledDicts
 from migrate.lowering.statements.other_names import kept_twice
 from migrate.lowering.updates.leaves import Leaves
 from migrate.lowering.weights.selections import filled_on
@@ -29,7 +30,7 @@ from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
 
-class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
+class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows, FilledDicts):
     """`x[i] = v`, `x[mask] = v`, `x[i] += v`, `x += v`."""
 
     def item_assignment(
@@ -57,6 +58,7 @@ class ChangedInPlace(Leaves, OptimizerStatements, ChangedBuffers, NamedRows):
             self.share([], small.value)
             self.note_entry(target, value.kind)
             lowered = self.expr(target)
+            self.put_in(target, small.value, value.kind)
             return suites.rebuilt(
                 line, small, small.with_changes(value=layouts.first(value), targets=[nodes.target(lowered.node)])
             )

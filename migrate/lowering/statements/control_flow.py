@@ -118,6 +118,7 @@ class ControlFlow(ToldModes, Precision, Loops):
         if not suites.exits(body):
             self.keep_devices(after_body)
             self.define_what_is_there(after_body)
+            self.define_by_type(node.test, after_body)
             modes = dict(self.env.modes)
             self.env.join(after_body)
             self.note_chosen(node, models, ways)
@@ -139,6 +140,14 @@ class ControlFlow(ToldModes, Precision, Loops):
         """A name that is None on one way is, as an example, what it is on the other one."""
         absent = [name for name, node in self.env.definitions.items() if nodes.is_literal(node, None)]
         self.env.definitions |= {name: other.definitions[name] for name in absent if name in other.definitions}
+
+    def define_by_type(self, test: Expr, other: Environment) -> None:
+        """A name that stands for something else where a value is of another type is, as an example, chosen so."""
+        if not isinstance(test, cst.Call) or nodes.dotted(test.func) != "isinstance":
+            return
+        ours, theirs = self.env.definitions, other.definitions
+        for name in [one for one in ours if one in theirs and theirs[one] is not ours[one]]:
+            self.env.definitions[name] = nodes.parenthesized(cst.IfExp(test, theirs[name], ours[name]))
 
     def keep_devices(self, other: Environment) -> None:
         """A device that is something else after another branch, such as a string of the settings, has a variable."""

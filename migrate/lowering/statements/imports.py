@@ -33,6 +33,12 @@ _PROGRESS = (
     "tqdm.notebook.tqdm",
     "tqdm.autonotebook.tqdm",
     "rich.progress.track",
+    "fastprogress.progress_bar",
+    "fastprogress.fastprogress.progress_bar",
+    "fastprogress.master_bar",
+    "fastprogress.fastprogress.master_bar",
+    "alive_progress.alive_it",
+    "progressbar.progressbar",
 )
 _SERVED = {name: name for name in ("contextlib.nullcontext", "accelerate.Accelerator")}  # as torch's own names are
 

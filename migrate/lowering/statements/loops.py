@@ -20,6 +20,7 @@ from migrate.lowering.optimizers.optimizer_statements import OptimizerStatements
 from migrate.lowering.scope import HOST_CONTEXTS
 from migrate.lowering.statements.blocks import NextTurn
 from migrate.lowering.statements.branches import Branches
+from migrate.lowering.statements.filled_dicts import FilledDicts
 from migrate.lowering.statements.other_names import held
 from migrate.lowering.statements.scanned_loops import ScannedLoops
 from migrate.lowering.unit import Environment, stays
@@ -34,7 +35,7 @@ from migrate.syntax.nodes import Expr, Statement
 _TRIALS = 2  # how many loops, one in another, may be lowered for what they make known
 
 
-class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLoops):
+class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLoops, FilledDicts):
     """`for` and `while` loops: what a turn makes known to the next one, and to what comes after them."""
 
     def settle(self, body: Sequence[cst.CSTNode]) -> list[Statement]:
@@ -180,10 +181,13 @@ class Loops(ChosenWeights, Branches, DataLoading, OptimizerStatements, ScannedLo
                 self.env.shared |= set(usage.target_names(node.target))
             return self.converted([node.target])
 
+        filled = self.filled_in_turns(node)
         with self.from_turn_to_turn(), self.then(NextTurn(node.body.body)):
             before, self.before = self.before, []
             body = self.loop_body(node.body, bind, surely=self.has_a_turn(node.iter))
             self.before = before
+        if filled is not None:
+            self.fill_in_turns(*filled)
         orelse = node.orelse and node.orelse.with_changes(
             body=suites.block_of(node.orelse.body, self.suite(node.orelse.body.body))
         )

@@ -11,6 +11,7 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import (
+    UNKNOWN,
     Autocast,
     DType,
     Function,
@@ -28,6 +29,7 @@ from migrate.known.kinds import (
 )
 from migrate.known.qualified import options
 from migrate.known.states import OPT_STATE, PARAMS, State
+from migrate.lowering.host.batch_entries import reads_keys
 from migrate.lowering.host.graphs import COUNTS, is_graph, is_mixed, of_turns
 from migrate.lowering.models.object_history import class_of_object
 from migrate.lowering.updates.deciding import computed_alike, decides, decides_in_calls, differing
@@ -132,7 +134,7 @@ class StepInputs(LossFunctions):
                 if static or decides:
                     statics[name] = nodes.name(name)
                 elif self.enters_by_parts(step, name, kind):
-                    inputs[name] = nodes.call("jax.tree.map", self.taken_in(nodes.name(name)).func, nodes.name(name))
+                    inputs[name] = self.entries_taken_in(step, name)
                 else:
                     inputs[name] = self.as_array(Value(nodes.name(name), kind)).node
             elif self.carried_in(_with_loss_in_place(step.body), name):
@@ -184,11 +186,28 @@ class StepInputs(LossFunctions):
         if kind == Plain("dict"):
             return any(map(self.is_of_batch, self.values_written(name)))
         spread = (type(kind) is Kind or is_batch(kind)) and _is_spread(step.body, name)  # `model(*data)`
+        if is_batch(kind) and reads_keys(step.body, name):
+            return True
         return spread or (isinstance(kind, Host) and kind.what == "batch" and self.taken_apart(step, name))
+
+    def entries_taken_in(self, step: Step, name: str) -> Expr:
+        """What a step takes of a batch of several arrays: all of it, or the entries that it reads, where there may be
+        others, or the tensors among them."""
+        read = self.reader.read(self.scope, step.body, name)
+        return self.entries_as_arrays(nodes.name(name), read, reads_keys(step.body, name))
 
     def enters_jax(self, node: Expr) -> bool:
         """Whether a value in a dict is an array in jit, or a number, whatever it is outside."""
+        if isinstance(node, cst.Subscript):
+            kind = self.asked(node).kind
+            return isinstance(kind, Tensor) or is_batch(kind) or self.takes_rows(node)
         return isinstance(self.kind_of(node), Number | Tensor) or self.is_of_batch(node)
+
+    def takes_rows(self, node: cst.Subscript) -> bool:
+        """Whether an expression takes several rows by their numbers, `v[indices]`, as arrays and tensors alone do."""
+        index = node.slice[0].slice
+        kind = self.asked(index.value).kind if isinstance(index, cst.Index) else UNKNOWN
+        return isinstance(kind, Tensor) and kind.has_axes
 
     def is_of_batch(self, node: Expr) -> bool:
         """Whether an expression is what the data loading gives, or a tensor that methods make of it: `y.float()`."""
@@ -196,12 +215,20 @@ class StepInputs(LossFunctions):
             if f"Tensor.{node.func.attr.value}" not in RULES:
                 return False
             node = node.func.value
-        return is_batch(self.kind_of(node))
+        return is_batch(self.asked(node).kind if isinstance(node, cst.Subscript) else self.kind_of(node))
 
     def values_written(self, name: str) -> list[Expr]:
-        """The values of a dict that is written out; none of others."""
+        """The values of a dict that is written out, and of what is put under keys of it; none of others."""
         written = self.env.definitions.get(name)
-        return [element.value for element in written.elements] if isinstance(written, cst.Dict) else []
+        if not isinstance(written, cst.Dict):
+            return []
+        stored = [
+            one.value
+            for one in every(self.own_body, cst.Assign)
+            for target in one.targets
+            if isinstance(target.target, cst.Subscript) and nodes.dotted(target.target.value) == name
+        ]
+        return [*(element.value for element in written.elements), *stored]
 
     def taken_apart(self, step: Step, name: str) -> bool:
         """Whether a batch is more than one array: a step takes parts of it, or hands it on to a function, or

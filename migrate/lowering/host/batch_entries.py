@@ -1,0 +1,242 @@
+"""Which entries of a batch are read where JAX takes it: what else is in it, names of files mostly, are no arrays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from migrate.kept import kept
+from migrate.known.facts import FunctionFacts
+from migrate.known.script import Script
+from migrate.syntax import nodes, usage
+from migrate.syntax.nodes import Expr
+from migrate.syntax.walking import every
+
+
+class Named(str):
+    """A key that code names: `batch[args.key]`."""
+
+
+Path = tuple[str | int, ...]  # the keys that lead to an entry, `("image", "left")`; a number alone of a tuple
+
+
+@dataclass(frozen=True)
+class Read:
+    """The entries that are read of a batch. `perhaps`: whether some of them may be missing, `"mask" in batch`."""
+
+    paths: list[Path]
+    perhaps: bool = False
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Follows a batch. `passes`: the forward pass of the model that has a name, which is given it."""
+
+    script: Script
+    passes: Callable[[str], FunctionFacts | None]
+    seen: frozenset[tuple[str, str]] = frozenset()
+
+    def read(
+        self, scope: str, body: Sequence[cst.CSTNode], name: str, constants: Mapping[str, str] | None = None
+    ) -> Read | None:
+        """The entries that some code of a scope reads of a batch, itself or in functions and models of the user's own
+        that it gives the batch to; None where it does anything else with it. `constants`: texts that names stand
+        for."""
+        if (scope, name) in self.seen or name in usage.stores(body):
+            return None
+        inner = replace(self, seen=self.seen | {(scope, name)})
+        found: list[Path] = []
+        known, perhaps = 0, False
+        inside: set[cst.CSTNode] = set()  # parts of longer paths
+        stored = {*usage.stores(body)}
+        named = {one: text for one, text in (constants or {}).items() if one not in stored}
+        if not self.seen:
+            named |= dict.fromkeys({*usage.loads(body)} - stored, "")
+        for one in (part for each in body for part in every(each, (cst.Subscript, cst.Call, cst.Comparison))):
+            if isinstance(one, cst.Subscript):
+                paths = [] if one in inside else _paths_of(one, name, named)
+                inside |= {one.value} if one in inside or paths else set()
+            else:
+                asked = _key_asked_for(one, name)
+                paths = [] if asked is None else [(asked,)]
+                perhaps |= asked is not None
+            if not paths and isinstance(one, cst.Call):
+                further = inner.read_by(scope, one, name)
+                paths = further.paths if further is not None else []
+                perhaps |= further is not None and further.perhaps
+            found += paths
+            known += bool(paths)
+        whole = {path[:length] for path in found for length in range(1, len(path))}  # read by parts, and so as a whole
+        if not found or known != usage.loads(body).count(name) or whole & set(found):
+            return None
+        by_number = [path for path in found if isinstance(path[0], int)]
+        if by_number and len(by_number) < len(found):
+            return None
+        return Read(sorted(set(found)) if by_number else list(dict.fromkeys(found)), perhaps)
+
+    def read_by(self, scope: str, call: cst.Call, name: str) -> Read | None:
+        """What a function of the user's, or the forward pass of a model, reads of a batch that a call gives it."""
+        given = [arg for arg in call.args if nodes.dotted(arg.value) == name]
+        if len(given) != 1 or given[0].star:
+            return None
+        path = nodes.dotted(call.func) or ""
+        owner, _, called = path.rpartition(".")
+        function = self.passes(owner if called == "apply" else path)
+        if function is not None:
+            args = call.args[1:] if called == "apply" else call.args
+            number = next(number for number, arg in enumerate(args) if arg is given[0])
+            own = [one.name.value for one in function.node.params.params][1:]
+            keyword = given[0].keyword
+            parameter = keyword.value if keyword is not None else own[number] if number < len(own) else ""
+            return self.read(function.qualname, [function.node.body], parameter) if parameter else None
+        found: list[Path] = []
+        perhaps = False
+        for facts in self.script.functions.values():
+            sites = [site for site in facts.found_calls if site.scope == scope]
+            for parameter in {
+                one
+                for site in sites
+                for one, node in site.bound.items()
+                if facts.node.name.value == called and nodes.dotted(node) == name
+            }:
+                settled = {*facts.defaults} - {one for site in sites for one in site.bound}
+                texts = {one: nodes.literal(facts.defaults[one]) for one in settled}
+                constants = {one: text for one, text in texts.items() if isinstance(text, str)}
+                read = self.read(facts.qualname, [facts.node.body], parameter, constants)
+                if read is None:
+                    return None
+                found += read.paths
+                perhaps |= read.perhaps
+        return Read(found, perhaps) if found else None
+
+
+def _paths_of(node: cst.Subscript, name: str, named: Mapping[str, str]) -> list[Path]:
+    """The entries of a batch that an expression reads, several of `batch[:2]`; none of other expressions. `named`:
+    names that keys have, and the texts that they stand for, "" where that is told as the script runs."""
+    keys: list[str | int] = []
+    inner: Expr = node
+    while isinstance(inner, cst.Subscript) and len(inner.slice) == 1:
+        index = inner.slice[0].slice
+        if isinstance(index, cst.Slice):
+            count = nodes.literal(index.upper) if index.upper is not None else None
+            if not isinstance(count, int) or index.lower is not None or index.step is not None:
+                return []
+            return [(number,) for number in range(count)] if nodes.dotted(inner.value) == name else []
+        key = nodes.literal(index.value) if isinstance(index, cst.Index) else None
+        path = nodes.dotted(index.value) if isinstance(index, cst.Index) else None
+        if path and path.partition(".")[0] in named:
+            key = named[path] if named.get(path) else Named(path)
+        if not isinstance(key, str | int) or isinstance(key, bool):
+            return []
+        keys.append(key)
+        inner = inner.value
+    path = tuple(reversed(keys))
+    plain = all(isinstance(key, str) for key in path) or (len(path) == 1 and isinstance(path[0], int) and path[0] >= 0)
+    return [path] if nodes.dotted(inner) == name and plain else []
+
+
+def _key_asked_for(node: cst.Call | cst.Comparison, name: str) -> str | None:
+    """The key for which code asks a dict that may lack it: `"mask" in batch`, `batch.get("mask")`."""
+    asked: Expr | None = None
+    if isinstance(node, cst.Comparison) and nodes.dotted(node.comparisons[0].comparator) == name:
+        asked = node.left if isinstance(node.comparisons[0].operator, cst.In | cst.NotIn) else None
+    if isinstance(node, cst.Call) and nodes.dotted(node.func) == f"{name}.get" and node.args:
+        asked = node.args[0].value
+    key = nodes.literal(asked) if asked is not None else None
+    return key if isinstance(key, str) else None
+
+
+def reads_keys(body: Sequence[cst.CSTNode], name: str) -> bool:
+    """Whether some code takes what has a name for a dict: `batch["x"]`, `batch.items()`, `"x" in batch`."""
+    for one in (part for each in body for part in every(each, (cst.Subscript, cst.Attribute, cst.Comparison))):
+        if isinstance(one, cst.Subscript):
+            index = one.slice[0].slice
+            key = nodes.literal(index.value) if isinstance(index, cst.Index) else None
+            if isinstance(key, str) and nodes.dotted(one.value) == name:
+                return True
+        elif isinstance(one, cst.Attribute):
+            if one.attr.value in _OF_DICTS and nodes.dotted(one.value) == name:
+                return True
+        elif isinstance(nodes.literal(one.left), str):
+            asked = one.comparisons[0]
+            if isinstance(asked.operator, cst.In | cst.NotIn) and nodes.dotted(asked.comparator) == name:
+                return True
+    return False
+
+
+_OF_DICTS = ("items", "keys", "values", "get")
+
+
+def entries_given(modules: Sequence[cst.Module]) -> list[cst.Dict | cst.Tuple]:
+    """The dicts and tuples that the data sets of a project, and what puts their elements together, write out as what
+    they give."""
+    functions = [one for module in modules for one in every(module, cst.FunctionDef)]
+    gives = [one for one in functions if one.name.value == "__getitem__" or "collate" in one.name.value]
+    values = [one.value for each in gives for one in every(each, cst.Return)]
+    return [one for one in values if isinstance(one, cst.Dict | cst.Tuple)]
+
+
+def all_read(read: Read, given: Sequence[cst.Dict | cst.Tuple]) -> bool:
+    """Whether all entries are read that batches have, as far as that is to be seen: tuples of which nothing is known
+    are taken to hold arrays."""
+    written = [one for one in given if isinstance(one, cst.Dict)]
+    if any(isinstance(key, str) for path in read.paths for key in path):
+        entries = [part for one in written for part in one.elements if isinstance(part, cst.DictElement)]
+        flat = not any(isinstance(part.value, cst.Dict) for part in entries)
+        return (
+            bool(written) and flat and {nodes.literal(part.key) for part in entries} <= {path[0] for path in read.paths}
+        )
+    return all(len(one.elements) <= len(read.paths) for one in given if isinstance(one, cst.Tuple))
+
+
+def part_of(batch: Expr, read: Read, taken_in: Callable[[Expr], cst.Call], key: str = "key") -> Expr | None:
+    """A batch with those entries alone, as arrays; None where that is not to be written. `key`: what the variable is
+    called."""
+    if any(len(path) > 1 for path in read.paths) or (len(read.paths) == 1 and isinstance(read.paths[0][0], str)):
+        return None if read.perhaps else _nested(batch, _tree(read.paths), taken_in)
+    keys = [path[0] for path in read.paths]
+    if keys == list(range(len(keys))):
+        first = nodes.expression(f"{{batch}}[:{len(keys)}]", batch=batch)
+        return nodes.call("jax.tree.map", taken_in(batch).func, first)
+    key = usage.unused_name(key, {*usage.loads(batch), *(str(one).partition(".")[0] for one in keys)})
+    entry = taken_in(nodes.expression(f"{{batch}}[{key}]", batch=batch))
+    ifs = [cst.CompIf(nodes.expression(f"{key} in {{batch}}", batch=batch))] if read.perhaps else []
+    each = cst.CompFor(nodes.name(key), nodes.tuple_of([_literal(one) for one in keys]), ifs)
+    return cst.DictComp(nodes.name(key), entry, for_in=each)
+
+
+def tensors_of(batch: Expr, taken_in: Callable[[Expr], cst.Call], names: tuple[str, str] = ("key", "value")) -> Expr:
+    """The tensors in a dict, as arrays."""
+    key, value = map(nodes.name, names)
+    each = cst.CompFor(
+        nodes.tuple_of([key, value], parentheses=False),
+        nodes.expression("{batch}.items()", batch=batch),
+        ifs=[cst.CompIf(kept(nodes.expression("torch.is_tensor({value})", value=value)))],
+    )
+    return cst.DictComp(key, taken_in(value), for_in=each)
+
+
+_Tree = dict[str | int, "_Tree"]
+
+
+def _tree(read: Sequence[Path]) -> _Tree:
+    tree: _Tree = {}
+    for path in read:
+        inner = tree
+        for key in path:
+            inner = inner.setdefault(key, {})
+    return tree
+
+
+def _nested(batch: Expr, tree: Mapping[str | int, _Tree], taken_in: Callable[[Expr], cst.Call]) -> Expr:
+    if not tree:
+        return taken_in(batch)
+    parts = {key: nodes.expression("{batch}[{key}]", batch=batch, key=_literal(key)) for key in tree}
+    return cst.Dict([cst.DictElement(_literal(key), _nested(parts[key], tree[key], taken_in)) for key in tree])
+
+
+def _literal(key: str | int) -> Expr:
+    return nodes.expression(key if isinstance(key, Named) else json.dumps(key, ensure_ascii=False))
