@@ -138,6 +138,9 @@ LOOPS = {
         "b[3]['a']", "b[0]"
     ),
     "the first ones": "for b in rows:\n    loss = F.mse_loss(*[net(b[0]), b[1]])\n",
+    "taken apart by a function": "def error_of(b):\n    x, y, names, more = b\n"
+    "    return ((net(x) - y) ** 2).mean()\n\n\n"
+    "for b in rows:\n    loss = error_of(b)\n",
     "a list or not": "for b in pairs:\n    if isinstance(b, (list, tuple)):\n        x, y = b\n    else:\n"
     "        x, y = b, None\n" + OF_XY,
     "mapped": "for b in pairs:\n    x, y = map(lambda t: t.to(device), b)\n" + OF_XY,
@@ -195,6 +198,14 @@ def test_a_text_in_a_dict_is_told() -> None:
     loop = "for i in range(0, 8, 4):\n    b = {}\n    b['x'] = X[i : i + 4]\n    b['y'] = str(i)\n"
     made = rewritten.conversion(HEAD + loop + "    loss = (net(b['x']) * len(b['y'])).mean()\n" + STEP)
     assert [one.code for one in made.report.diagnostics] == ["MIG401"]
+
+
+def test_a_text_that_a_loss_reads_is_told() -> None:
+    told = "def error_of(b):\n    return (net(b['x']) - b['y']).mean(), b['name'][0]\n\n\n"
+    loop = "for b in named:\n    loss, name = error_of(b)\n"
+    made = rewritten.conversion(HEAD + told + loop + STEP)
+    assert [one.code for one in made.report.diagnostics] == ["MIG401"]
+    assert "b['name'], which is a text" in made.report.as_text()
 
 
 def test_loops_whose_variables_are_read_behind_stay() -> None:

@@ -35,6 +35,7 @@ from migrate.lowering.host.batch_entries import (
     part_of,
     reads_keys,
     tensors_of,
+    text_read,
 )
 from migrate.lowering.scope import NOWHERE
 from migrate.lowering.statements.other_names import SHARES, VIEWS, held, may_be_seen, nothing_sees, shown
@@ -99,12 +100,15 @@ class Binding(Scalars, MaskedSelections):
         files = [unit.source for unit in self.unit.others.values() or [self.unit]]
         given = entries_given([file.module for file in files])
         names = set(usage.loads(batch))
+        text = text_read(read, given) if read is not None else None
+        if text is not None:
+            said = f"the loss reads {nodes.code(batch)}[{text!r}], which is a text: jit takes none"
+            raise Unsupported("MIG401", said)
         part = None
         if read is not None and not all_read(read, given):
             part = part_of(batch, read, self.taken_in)
         if part is not None:
             return part
-        as_dict = as_dict or any(isinstance(one, cst.Dict) for one in given)
         collated = any("collate_fn" in file.text for file in files)  # what the user's own puts together
         if read is None and as_dict and not collated:
             pair = usage.unused_name("key", names), usage.unused_name("value", names)

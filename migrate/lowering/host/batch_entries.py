@@ -25,10 +25,12 @@ Path = tuple[str | int, ...]  # the keys that lead to an entry, `("image", "left
 
 @dataclass(frozen=True)
 class Read:
-    """The entries that are read of a batch. `perhaps`: whether some of them may be missing, `"mask" in batch`."""
+    """The entries that are read of a batch. `perhaps`: whether some of them may be missing, `"mask" in batch`. `count`:
+    how many the batch is taken apart into, 0 where it is not."""
 
     paths: list[Path]
     perhaps: bool = False
+    count: int = 0
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Reader:
             return None
         inner = replace(self, seen=self.seen | {(scope, name)})
         found: list[Path] = []
-        known, perhaps = 0, False
+        known, perhaps, count = 0, False, 0
         inside: set[cst.CSTNode] = set()  # parts of longer paths
         stored = {*usage.stores(body)}
         named = {one: text for one, text in (constants or {}).items() if one not in stored}
@@ -67,15 +69,20 @@ class Reader:
                 further = inner.read_by(scope, one, name)
                 paths = further.paths if further is not None else []
                 perhaps |= further is not None and further.perhaps
+                count = max(count, further.count) if further is not None else count
             found += paths
             known += bool(paths)
+        for targets in _taken_apart(body, name):
+            read = set(usage.loads(body))
+            found += [(number,) for number, target in enumerate(targets) if target in read]
+            known, count = known + 1, max(count, len(targets))
         whole = {path[:length] for path in found for length in range(1, len(path))}  # read by parts, and so as a whole
         if not found or known != usage.loads(body).count(name) or whole & set(found):
             return None
         by_number = [path for path in found if isinstance(path[0], int)]
         if by_number and len(by_number) < len(found):
             return None
-        return Read(sorted(set(found)) if by_number else list(dict.fromkeys(found)), perhaps)
+        return Read(sorted(set(found)) if by_number else list(dict.fromkeys(found)), perhaps, count)
 
     def read_by(self, scope: str, call: cst.Call, name: str) -> Read | None:
         """What a function of the user's, or the forward pass of a model, reads of a batch that a call gives it."""
@@ -93,7 +100,7 @@ class Reader:
             parameter = keyword.value if keyword is not None else own[number] if number < len(own) else ""
             return self.read(function.qualname, [function.node.body], parameter) if parameter else None
         found: list[Path] = []
-        perhaps = False
+        perhaps, count = False, 0
         for facts in self.script.functions.values():
             sites = [site for site in facts.found_calls if site.scope == scope]
             for parameter in {
@@ -109,8 +116,19 @@ class Reader:
                 if read is None:
                     return None
                 found += read.paths
-                perhaps |= read.perhaps
-        return Read(found, perhaps) if found else None
+                perhaps, count = perhaps or read.perhaps, max(count, read.count)
+        return Read(found, perhaps, count) if found else None
+
+
+def _taken_apart(body: Sequence[cst.CSTNode], name: str) -> list[list[str]]:
+    """The names that the parts of a batch get, `x, y, names = batch`."""
+    found: list[list[str]] = []
+    for one in (part for each in body for part in every(each, cst.Assign)):
+        target = one.targets[0].target
+        if nodes.dotted(one.value) == name and len(one.targets) == 1 and isinstance(target, cst.Tuple):
+            names = [nodes.dotted(part.value) or "" for part in target.elements]
+            found += [names] if all(isinstance(part.value, cst.Name) for part in target.elements) else []
+    return found
 
 
 def _paths_of(node: cst.Subscript, name: str, named: Mapping[str, str]) -> list[Path]:
@@ -189,7 +207,25 @@ def all_read(read: Read, given: Sequence[cst.Dict | cst.Tuple]) -> bool:
         return (
             bool(written) and flat and {nodes.literal(part.key) for part in entries} <= {path[0] for path in read.paths}
         )
+    if read.count:
+        return len(read.paths) == read.count
     return all(len(one.elements) <= len(read.paths) for one in given if isinstance(one, cst.Tuple))
+
+
+def text_read(read: Read, given: Sequence[cst.Dict | cst.Tuple]) -> str | int | None:
+    """The key, or the number, of an entry that is read and is a text in what batches are written of."""
+    by_key = [part for one in given if isinstance(one, cst.Dict) for part in one.elements]
+    texts = {nodes.literal(part.key) for part in by_key if isinstance(part, cst.DictElement) and _is_text(part.value)}
+    rows = [one for one in given if isinstance(one, cst.Tuple)]
+    numbered = [(number, part.value) for one in rows for number, part in enumerate(one.elements)]
+    if len(rows) == 1:
+        texts |= {number for number, value in numbered if _is_text(value)}
+    return next((path[0] for path in read.paths if path[0] in texts), None)
+
+
+def _is_text(node: Expr) -> bool:
+    made = isinstance(node, cst.Call) and nodes.dotted(node.func) in ("str", "os.path.basename", "os.path.join")
+    return made or isinstance(node, cst.FormattedString | cst.SimpleString | cst.ConcatenatedString)
 
 
 def part_of(batch: Expr, read: Read, taken_in: Callable[[Expr], cst.Call], key: str = "key") -> Expr | None:
@@ -198,6 +234,10 @@ def part_of(batch: Expr, read: Read, taken_in: Callable[[Expr], cst.Call], key: 
     if any(len(path) > 1 for path in read.paths) or (len(read.paths) == 1 and isinstance(read.paths[0][0], str)):
         return None if read.perhaps else _nested(batch, _tree(read.paths), taken_in)
     keys = [path[0] for path in read.paths]
+    if read.count:
+        parts = [nodes.expression(f"{{batch}}[{number}]", batch=batch) for number in range(read.count)]
+        made = [taken_in(part) if number in keys else nodes.name("None") for number, part in enumerate(parts)]
+        return cst.List([cst.Element(one) for one in made])
     if keys == list(range(len(keys))):
         first = nodes.expression(f"{{batch}}[:{len(keys)}]", batch=batch)
         return nodes.call("jax.tree.map", taken_in(batch).func, first)
