@@ -131,17 +131,11 @@ def part_kind(kind: Kind, number: int, count: int) -> Kind:
     if isinstance(kind, Module):
         return named_child(kind, number)
     if isinstance(kind, Host):
-        return Host("tensor", _origins_of(kind, number)) if kind.what in ("batch", "tensor") else Host("data")
+        return Host("tensor", kind.origins) if kind.what in ("batch", "tensor") else Host("data")
     kind = without_names(kind)
     if isinstance(kind, Tensor):
         return replace(kind, rank=kind.rank - 1 if kind.rank > 0 else -1)
     return UNKNOWN
-
-
-def _origins_of(kind: Host, key: str | int) -> frozenset[int]:
-    """The nodes that bound a part of a batch, told from those of its other parts: names of files may be among them,
-    which no array can hold."""
-    return frozenset(hash((origin, key)) for origin in kind.origins)
 
 
 def is_field(attribute: str) -> bool:
@@ -294,11 +288,9 @@ def item_kind(kind: Kind, node: cst.Subscript, indices: list[Value | None]) -> K
         if one is not None:
             return one if isinstance(node.slice[0].slice, cst.Index) else kind
         index = node.slice[0].slice
-        key = nodes.literal(index.value) if isinstance(index, cst.Index) and len(node.slice) == 1 else None
         if kind.what == "batch" and isinstance(index, cst.Slice):
             return kind
-        own = _origins_of(kind, key) if isinstance(key, str | int) else kind.origins
-        return Host("tensor", own) if is_batch(kind) else Host("tensor")
+        return Host("tensor", kind.origins) if is_batch(kind) else Host("tensor")
     if isinstance(kind, Items):
         number = nodes.literal(node.slice[0].slice.value) if isinstance(node.slice[0].slice, cst.Index) else ...
         if isinstance(number, int) and kind.items is not None and -len(kind.items) <= number < len(kind.items):

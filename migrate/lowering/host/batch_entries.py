@@ -119,6 +119,28 @@ class Reader:
                 perhaps, count = perhaps or read.perhaps, max(count, read.count)
         return Read(found, perhaps, count) if found else None
 
+    def takes_keys(self, scope: str, body: Sequence[cst.CSTNode], name: str) -> bool:
+        """Whether some code takes a batch for a dict, or a function of the user's own that it gives it to."""
+        if (scope, name) in self.seen:
+            return False
+        inner = replace(self, seen=self.seen | {(scope, name)})
+        if reads_keys(body, name):
+            return True
+        calls = [call for one in body for call in usage.calls(one)]
+        called = {
+            (nodes.dotted(call.func) or "").rpartition(".")[2]
+            for call in calls
+            if any(nodes.dotted(arg.value) == name for arg in call.args)
+        }
+        return any(
+            nodes.dotted(node) == name and inner.takes_keys(facts.qualname, [facts.node.body], parameter)
+            for facts in self.script.functions.values()
+            if facts.node.name.value in called
+            for site in facts.found_calls
+            if site.scope == scope
+            for parameter, node in site.bound.items()
+        )
+
 
 def _taken_apart(body: Sequence[cst.CSTNode], name: str) -> list[list[str]]:
     """The names that the parts of a batch get, `x, y, names = batch`."""
@@ -185,6 +207,33 @@ def reads_keys(body: Sequence[cst.CSTNode], name: str) -> bool:
     return False
 
 
+def only_listed(body: cst.CSTNode, name: str) -> bool:
+    """Whether some code does nothing with what has a name but what it would with a list of texts: shows it, counts it,
+    goes through it, takes elements."""
+    listed = 0
+    for one in every(
+        body, (cst.Call, cst.Subscript, cst.For, cst.CompFor, cst.FormattedStringExpression, cst.AugAssign)
+    ):
+        match one:
+            case cst.Call(func=cst.Name(value=called)) if called in _OF_LISTS:
+                held = [arg.value for arg in one.args]
+            case cst.Call(func=cst.Attribute(attr=cst.Name(value="append" | "extend" | "writerow"))):
+                held = [arg.value for arg in one.args]
+            case cst.Subscript(value=value):
+                held = [value]
+            case cst.For(iter=value) | cst.CompFor(iter=value):
+                held = [value]
+            case cst.FormattedStringExpression(expression=value):
+                held = [value]
+            case cst.AugAssign(operator=cst.AddAssign(), value=value):
+                held = [value]
+            case _:
+                held = []
+        listed += sum(nodes.dotted(value) == name for value in held)
+    return listed == usage.loads(body).count(name)
+
+
+_OF_LISTS = ("print", "len", "zip", "enumerate", "list", "tuple", "set", "str", "sorted")
 _OF_DICTS = ("items", "keys", "values", "get")
 
 

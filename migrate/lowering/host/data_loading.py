@@ -33,7 +33,7 @@ from migrate.known.weight_kinds import Weight
 from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.expressions.typed_tensors import TENSOR_TYPES, tensor_type
 from migrate.lowering.host import graphs
-from migrate.lowering.host.batch_entries import reads_keys
+from migrate.lowering.host.batch_entries import only_listed, reads_keys
 from migrate.lowering.host.generators import Generators
 from migrate.lowering.host.transforms import of_transforms
 from migrate.rules.catalogue import RULES
@@ -276,7 +276,8 @@ class DataLoading(Generators):
         converting = self.script.wanted - self.script.kept
         for target in targets:
             for name in usage.target_names(target):
-                kind = None if reads_keys([self.own_body], name) else self.env.kinds.get(name)
+                aside = reads_keys([self.own_body], name) or only_listed(self.own_body, name)
+                kind = None if aside else self.env.kinds.get(name)
                 if isinstance(kind, Host) and kind.what == "tensor" and kind.origins and kind.origins <= converting:
                     names.append(name)
         wanted = [name for name in names if self.loaded_later(name)]

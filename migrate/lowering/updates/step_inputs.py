@@ -194,7 +194,8 @@ class StepInputs(LossFunctions):
         """What a step takes of a batch of several arrays: all of it, or the entries that it reads, where there may be
         others, or the tensors among them."""
         read = self.reader.read(self.scope, step.body, name)
-        return self.entries_as_arrays(nodes.name(name), read, reads_keys(step.body, name))
+        as_dict = self.reader.takes_keys(self.scope, step.body, name)
+        return self.entries_as_arrays(nodes.name(name), read, as_dict)
 
     def enters_jax(self, node: Expr) -> bool:
         """Whether a value in a dict is an array in jit, or a number, whatever it is outside."""
