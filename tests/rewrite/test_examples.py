@@ -362,3 +362,47 @@ for i in range(5):
     text = rewritten.clean(source).text
     assert f"net.init(subkey, {made})" in text and "torch." not in text
     rewritten.executed(text)
+
+
+OF_METHODS = """import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+X, Y = torch.arange(24.0).reshape(8, 3), torch.arange(8) % 2
+
+
+class Trainer:
+    def __init__(self):
+        self.net = nn.Linear(3, 2)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def take(self, x, y):
+        self.x = x
+        self.y = y
+
+    def step(self):
+        loss = F.cross_entropy(self.net(self.x), self.y)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+
+trainer = Trainer()
+for i in range(0, 8, 4):
+    trainer.take(X[i : i + 4], Y[i : i + 4])
+    print(trainer.step() > 0)
+"""
+
+
+def test_what_another_method_keeps_is_none_that_the_constructor_has(capsys: pytest.CaptureFixture[str]) -> None:
+    text = rewritten.clean(OF_METHODS).text
+    assert "self.net.init(key, jnp.arange(24.0).reshape(8, 3)[:1])" in text
+    rewritten.executed(text)
+    assert capsys.readouterr().out == "True\nTrue\n"
+
+
+def test_what_two_methods_keep_is_not_read_before(capsys: pytest.CaptureFixture[str]) -> None:
+    other = OF_METHODS.replace("    def step", "    def double(self):\n        self.x = self.x * 2\n\n    def step")
+    rewritten.executed(rewritten.clean(other.replace("    print(", "    trainer.double()\n    print(")).text)
+    assert capsys.readouterr().out == "True\nTrue\n"

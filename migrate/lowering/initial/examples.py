@@ -78,8 +78,10 @@ class Examples(StateAccess, HostDraws, Binding):
             sites = later or facts.calls
             call = next((site for site in sites if self.leads_here(site.scope)), sites[0])
             given = call.bound
-            if not early and facts.method and not f"{self.scope}.".startswith(f"{scope.rpartition('.')[0]}."):
+            own = f"{self.scope}.".startswith(f"{scope.rpartition('.')[0]}.")
+            if not early and facts.method and (not own or self.script.is_constructor(self.scope)):
                 arguments = [self.without_object(argument, scope, following, held) for argument in arguments]
+            if not early and facts.method and not own:
                 given = with_receiver(call)
             standing = _stand_ins(facts, call.bound)
             arguments = [nodes.substituted(argument, standing) for argument in arguments]
@@ -109,12 +111,18 @@ class Examples(StateAccess, HostDraws, Binding):
         def value_of(name: str) -> Expr | None:
             path = f"{cls}.{name}"
             given = attribute_given(self.script.methods(cls), name) if path not in following else None
-            if given is None:
+            if given is None or self.is_bound_by_constructor(cls, name):
                 return None
             found = self.resolve(Example(given[0], (given[1],), {}, trained=False), False, following | {path})
             return None if "self" in usage.loads(found[0]) else found[0]
 
         return nodes.visited(argument, Followed(value_of, held))
+
+    def is_bound_by_constructor(self, cls: str, name: str) -> bool:
+        """Whether this is the constructor of a class, and it binds an attribute: others are bound when it is done."""
+        constructor = self.script.functions.get(f"{cls}.__init__")
+        made = constructor is not None and name in usage.attributes_set(constructor.node.body)
+        return made and self.script.is_constructor(self.scope)
 
     def leads_here(self, scope: str) -> bool:
         """Whether what a scope calls may be called by this one."""
@@ -221,10 +229,18 @@ class Examples(StateAccess, HostDraws, Binding):
         return any(isinstance(one, Items) and one.items == () for one in (kind, before))
 
     def reads_unset(self, node: Expr) -> bool:
-        """Whether an expression reads an attribute that this constructor sets further down."""
+        """Whether an expression reads an attribute that this constructor sets further down, or that other methods alone
+        do."""
         if self.facts is None or not self.script.is_constructor(self.scope):
             return False
-        later = {f"self.{name}" for name in usage.attributes_set(self.facts.node.body)} - {*self.bound_attributes}
+        here = usage.attributes_set(self.facts.node.body)
+        methods = self.script.methods(self.scope.rpartition(".")[0]).values()
+        of_bases = "super" in usage.loads(self.facts.node.body)
+        set_by_methods = (
+            set() if of_bases else {one for each in methods for one in usage.attributes_set(each.node.body)}
+        )
+        later = {f"self.{name}" for name in here} - {*self.bound_attributes}
+        later |= {f"self.{name}" for name in set_by_methods - here}
         return bool(later & set(usage.paths(node)))
 
     def runs_unmade(self, node: Expr) -> bool:

@@ -204,12 +204,13 @@ class RegionFinding(RegionStatements):
             later = self.for_later(statements, own, needed, backwards[number + 1 :], sorting)
             own, waiting = [i for i in own if i not in later], [*waiting, *later]
             self.refuse_early_clips([statements[i] for i in own], self.reached(self.history(backward), loss), sorting)
+            trained = self.trained_by(statements, backward, steps)
+            again, problem = self.replayed(self.history(start), [statements[i] for i in own], loss, set(trained))
+            sorting.weighed |= self.going_on_from(again, statements, own)
             body, early, after = self.part_body(statements, own, needed, sorting)
             if number:
                 parts[-1].after.extend(early)
             sorting.parted = True
-            trained = self.trained_by(statements, backward, steps)
-            again, problem = self.replayed(self.history(start), [statements[i] for i in own], loss, set(trained))
             known = [*self.history(index), *sorting.before]
             sorting.problem = sorting.problem or problem or self.goes_on_elsewhere([*body, loss], known, trained)
             replayed = [statement for statement in again if statement not in body]
@@ -428,6 +429,22 @@ class RegionFinding(RegionStatements):
                 names |= dependency.stores
             else:
                 names -= set(usage.stores(statement))
+        return found
+
+    def going_on_from(
+        self, again: Sequence[Statement], statements: Sequence[Statement], own: Sequence[int]
+    ) -> set[int]:
+        """The statements of a part that go on from what an earlier region has computed, as far as the loss function
+        computes that again for its gradient."""
+        names = {name for one in again for name in usage.changes(one)}
+        found: set[int] = set()
+        for number in own:
+            dependency = self.dependency(statements[number])
+            if dependency.loads & names:
+                found.add(number)
+                names |= dependency.stores
+            else:
+                names -= set(usage.stores(statements[number]))
         return found
 
     def masks_inside(
