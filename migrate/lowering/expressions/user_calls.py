@@ -209,6 +209,7 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
             kind = self.script.kept_in(cls, attribute)
             if attribute in changing or isinstance(kind, Optimizer | Scheduler):
                 note_told(self, facts)
+                self.script.parted |= {self.scope} if attribute in usage.attributes_set(facts.node.body) else set()
                 if type(kind) is Kind or isinstance(kind, Number | Tensor):
                     self._note_attribute(facts, attribute, later)
                 text = f"{spelled(facts.qualname)}, called by a loss, uses self.{attribute}, which changes in training"

@@ -102,6 +102,7 @@ from migrate.lowering.plainer.told_by_callers import with_told_by_callers
 from migrate.lowering.plainer.transformers_models import with_plain_transformers
 from migrate.lowering.plainer.updates_in_place import with_updates_in_place
 from migrate.lowering.plainer.updates_in_sides import with_updates_in_sides
+from migrate.lowering.plainer.updates_of_objects import with_updates_of_objects
 from migrate.lowering.plainer.versions_asked import with_versions_settled
 from migrate.lowering.rounds import Input, Lowered, lower_project
 from migrate.options import DEFAULT, CheckpointFormat, Options
@@ -256,7 +257,8 @@ def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> lis
     """The files of a project as they are taken to be written; None where they are taken as they are."""
     bases = with_names_left(inputs, lowered[0].script) or with_names_of_bases(inputs, lowered[0].script)
     methods = bases or with_inherited_methods(inputs, lowered[0].script) or with_steps_in_place(inputs, lowered)
-    made = methods or with_updates_in_place(inputs, lowered) or with_freezing_in_place(inputs, lowered)
+    made = methods or with_updates_in_place(inputs, lowered) or with_updates_of_objects(inputs, lowered)
+    made = made or with_freezing_in_place(inputs, lowered)
     made = made or with_freezing_where_made(inputs) or with_parts_at_hand(inputs)
     made = made or with_gradients_read(inputs, lowered) or with_kept_returned(inputs, lowered)
     made = made or with_loaders_named(inputs, lowered)

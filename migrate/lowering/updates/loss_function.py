@@ -146,6 +146,7 @@ class LossFunctions(Models):
         """The parameters that the gradient is taken of."""
         chosen = [found for found in tracing.states if found.what == PARAMS and self.root(found.place) in part.trained]
         if not chosen:
+            self.script.parted |= {self.scope} if self.facts is not None and self.facts.owner_is_class else set()
             raise Unsupported("MIG401", "the loss depends on no model that is trained here")
         return chosen
 

@@ -1,0 +1,242 @@
+"""Updates that an object makes in several methods, which leave each other what they compute in its attributes:
+
+def forward(self):                                   def optimize(self):
+    self.out = self.net(self.x)                          out = self.net(self.x)
+                                                         self.out = out
+def backward(self):                                      self.optimizer.zero_grad()
+    self.loss = self.criterion(self.out, self.y)         loss = self.criterion(out, self.y)
+    self.loss.backward()                                 self.loss = loss
+                                                         loss.backward()
+def optimize(self):                                      self.optimizer.step()
+    self.forward()
+    self.optimizer.zero_grad()
+    self.backward()
+    self.optimizer.step()
+
+torch keeps the graph with the tensor; a loss function has to compute what it takes the gradient of. So the input is
+taken as if the methods stood where the one that steps calls them, and as if what they compute had names there. The
+attributes are set all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import libcst as cst
+
+from migrate.known.qualified import file_of, spelled
+from migrate.known.script import Script
+from migrate.lowering.plainer.body_at_call import Site, at_call
+from migrate.lowering.plainer.copied_input import Edits, edited
+from migrate.lowering.rounds import Input, Lowered
+from migrate.syntax import nodes, suites, usage
+from migrate.syntax.nodes import AnyNode, Expr, Statement
+from migrate.syntax.walking import every
+
+_DEEPEST = 4  # methods that call methods
+
+
+def with_updates_of_objects(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> list[Input] | None:
+    """The files of a project with such updates in one method; None where there are none."""
+    script = lowered[0].script
+    made = list(inputs)
+    for name in sorted({scope.rpartition(".")[0] for scope in script.parted}):
+        for number, one in enumerate(made):
+            written = _class_at(one.source.module, spelled(name)) if file_of(f"{name}.x") == one.scope else None
+            edits = _edits(written, name, script) if written is not None else None
+            if edits is not None:
+                made[number] = replace(one, source=edited(one.source, edits))
+    return made if any(new is not old for new, old in zip(made, inputs, strict=True)) else None
+
+
+def _class_at(module: cst.Module, path: str) -> cst.ClassDef | None:
+    found = [one for one in module.body if isinstance(one, cst.ClassDef) and one.name.value == path]
+    return found[0] if len(found) == 1 else None
+
+
+def _edits(cls: cst.ClassDef, name: str, script: Script) -> Edits | None:
+    """The edits of a class; None where nothing is to be done."""
+    methods = {one.name.value: one for one in suites.suite_of(cls.body.body) if isinstance(one, cst.FunctionDef)}
+    edits, inside = Edits(), set[str]()
+    for method in methods.values():
+        if not any(_is_call(one, "step") for one in every(method, cst.Call)):
+            continue
+        whole, taken = _whole(method, methods)
+        made = _named(whole, methods)
+        if made is not method:
+            edits.instead[method] = [made]
+            inside |= taken
+    for one in inside:
+        facts = script.functions.get(f"{name}.{one}")
+        callers = {site.scope.rpartition(".")[2] for site in facts.calls} if facts is not None else set[str]()
+        stepping = {each.name.value for each in edits.instead if isinstance(each, cst.FunctionDef)}
+        if facts is not None and callers <= stepping | inside and methods[one] not in edits.instead:
+            edits.instead[methods[one]] = []
+    return edits if edits.instead else None
+
+
+def _is_call(call: cst.Call, method: str) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == method
+
+
+# -- methods in the place of their calls ------------------------------------------------------------------------------
+
+
+def _whole(method: cst.FunctionDef, methods: Mapping[str, cst.FunctionDef]) -> tuple[cst.FunctionDef, set[str]]:
+    """A method with those in the place of their calls that go backward for it, or compute what these need; and the
+    names of those."""
+    taken: set[str] = set()
+    for _ in range(_DEEPEST):
+        read = {one.attr.value for one in every(method, cst.Attribute) if nodes.dotted(one.value) == "self"}
+        read |= {one for each in methods.values() if _goes_backward(each) for one in _read_of_self(each)}
+        found: dict[Statement, list[Statement]] = {}
+        for line, call in _calls_of_self(method):
+            called = methods.get(call.func.attr.value) if isinstance(call.func, cst.Attribute) else None
+            if called is None or called is method or called.name.value == method.name.value:
+                continue
+            if not _goes_backward(called) and not _computed(called) & read:
+                continue
+            body = at_call(called, Site(line, call, method), method=True)
+            if body is not None:
+                found[line] = body
+                taken.add(called.name.value)
+        if not found:
+            return method, taken
+        method = nodes.visited(method, _Exchanging(found))
+    return method, taken
+
+
+class _Exchanging(cst.CSTTransformer):
+    def __init__(self, instead: Mapping[Statement, list[Statement]]) -> None:
+        super().__init__()
+        self.instead = instead
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement] | cst.RemovalSentinel:
+        made = self.instead.get(original_node)
+        return updated_node if made is None else cst.FlattenSentinel(made) if made else cst.RemoveFromParent()
+
+
+def _calls_of_self(method: cst.FunctionDef) -> Iterator[tuple[cst.SimpleStatementLine, cst.Call]]:
+    """The calls of methods of the same object in plain statements."""
+    for line in every(method.body, cst.SimpleStatementLine):
+        for call in usage.calls(line):
+            if isinstance(call.func, cst.Attribute) and nodes.dotted(call.func.value) == "self":
+                yield line, call
+
+
+def _goes_backward(method: cst.FunctionDef) -> bool:
+    calls = list(every(method, cst.Call))
+    return any(_is_call(one, "backward") for one in calls) and not any(_is_call(one, "step") for one in calls)
+
+
+def _read_of_self(method: cst.FunctionDef) -> set[str]:
+    return {one.attr.value for one in every(method, cst.Attribute) if nodes.dotted(one.value) == "self"}
+
+
+def _computed(method: cst.FunctionDef) -> set[str]:
+    """The attributes that a method gives what it computes by what its object holds: `self.out = self.net(self.x)`."""
+    found: set[str] = set()
+    for one in every(method.body, cst.Assign):
+        called = [call.func for call in usage.calls(one.value)]
+        if any(isinstance(func, cst.Attribute) and nodes.dotted(func.value) == "self" for func in called):
+            found |= {name for target in one.targets for name in usage.attributes_set(cst.Assign([target], one.value))}
+    return found
+
+
+# -- what is computed has a name --------------------------------------------------------------------------------------
+
+
+def _named(method: cst.FunctionDef, methods: Mapping[str, cst.FunctionDef]) -> cst.FunctionDef:
+    """A method in which what goes backward has a name of its own, and all that it is computed of there."""
+    if not any(_is_call(one, "backward") for one in every(method, cst.Call)):
+        return method
+    taken = {one.value for one in every(method, cst.Name)} - set(usage.attributes(method.body))
+    made = nodes.visited(method, _Naming(taken, methods))
+    return method if made.deep_equals(method) else made
+
+
+class _Naming(cst.CSTTransformer):
+    def __init__(self, taken: set[str], methods: Mapping[str, cst.FunctionDef]) -> None:
+        super().__init__()
+        self.taken, self.methods = taken, methods
+
+    def leave_IndentedBlock(
+        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        body = list(updated_node.body)
+        last = max((number for number, one in enumerate(body) if _goes_back(one)), default=-1)
+        if last < 0:
+            return updated_node
+        names: dict[str, str] = {}
+        made: list[cst.BaseStatement] = []
+        for number, statement in enumerate(body):
+            attribute = _attribute_computed(statement)
+            later = body[number + 1 : last + 1]
+            if (
+                attribute is None
+                or not any(_reads(one, attribute) for one in later)
+                or self.may_change(attribute, body)
+            ):
+                made.append(_with_names(statement, names))
+                continue
+            if attribute not in names:
+                names[attribute] = usage.unused_name(attribute, self.taken)
+                self.taken.add(names[attribute])
+            line = cst.ensure_type(statement, cst.SimpleStatementLine)
+            small = cst.ensure_type(line.body[0], cst.Assign)
+            value = _with_names(small.value, names)
+            own = nodes.name(names[attribute])
+            made.append(line.with_changes(body=[small.with_changes(targets=[cst.AssignTarget(own)], value=value)]))
+            made.append(nodes.statement(f"self.{attribute} = {names[attribute]}"))
+        return updated_node.with_changes(body=made)
+
+    def may_change(self, attribute: str, body: Sequence[cst.BaseStatement]) -> bool:
+        """Whether anything else in a block may give the attribute of the object another value."""
+        plain = [one for one in body if _attribute_computed(one) == attribute]
+        if any(attribute in usage.attributes_set(one) for one in body if one not in plain):
+            return True
+        called = {
+            one.func.attr.value for each in body for one in usage.calls(each) if isinstance(one.func, cst.Attribute)
+        }
+        setting = {name for name, one in self.methods.items() if attribute in usage.attributes_set(one.body)}
+        return attribute in self.methods or bool(called & setting)
+
+
+def _goes_back(statement: cst.BaseStatement) -> bool:
+    small = suites.alone(statement) if isinstance(statement, cst.SimpleStatementLine) else None
+    return isinstance(small, cst.Expr) and isinstance(small.value, cst.Call) and _is_call(small.value, "backward")
+
+
+def _attribute_computed(statement: cst.CSTNode) -> str | None:
+    """The attribute of `self` that a statement gives something which it computes."""
+    small = suites.alone(statement) if isinstance(statement, cst.SimpleStatementLine) else None
+    if not isinstance(small, cst.Assign) or len(small.targets) != 1 or nodes.dotted(small.value) is not None:
+        return None
+    target = small.targets[0].target
+    if not isinstance(target, cst.Attribute) or nodes.dotted(target.value) != "self":
+        return None
+    return None if nodes.literal(small.value) is not ... else target.attr.value
+
+
+def _reads(node: cst.CSTNode, attribute: str) -> bool:
+    return any(nodes.dotted(one) == f"self.{attribute}" for one in every(node, cst.Attribute))
+
+
+def _with_names(node: AnyNode, names: Mapping[str, str]) -> AnyNode:
+    return nodes.visited(node, _Names(names)) if names else node
+
+
+class _Names(cst.CSTTransformer):
+    def __init__(self, names: Mapping[str, str]) -> None:
+        super().__init__()
+        self.names = names
+
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> bool:
+        return False
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Expr:
+        own = self.names.get(original_node.attr.value) if nodes.dotted(original_node.value) == "self" else None
+        return updated_node if own is None else nodes.name(own)
