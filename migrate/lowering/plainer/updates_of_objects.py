@@ -20,7 +20,7 @@ attributes are set all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -59,10 +59,13 @@ def _edits(cls: cst.ClassDef, name: str, script: Script) -> Edits | None:
     """The edits of a class; None where nothing is to be done."""
     methods = {one.name.value: one for one in suites.suite_of(cls.body.body) if isinstance(one, cst.FunctionDef)}
     edits, inside = Edits(), set[str]()
+    for_callers = {one for one, method in methods.items() if _goes_backward(method)}
+    opened = {one: _whole(method, methods, for_callers)[0] for one, method in methods.items() if one not in for_callers}
+    for_callers |= {one for one, method in opened.items() if _lacks_loss(method)}
     for method in methods.values():
-        if not any(_is_call(one, "step") for one in every(method, cst.Call)):
+        if method.name.value in for_callers:
             continue
-        whole, taken = _whole(method, methods)
+        whole, taken = _whole(method, methods, for_callers)
         made = _named(whole, methods)
         if made is not method:
             edits.instead[method] = [made]
@@ -83,19 +86,24 @@ def _is_call(call: cst.Call, method: str) -> bool:
 # -- methods in the place of their calls ------------------------------------------------------------------------------
 
 
-def _whole(method: cst.FunctionDef, methods: Mapping[str, cst.FunctionDef]) -> tuple[cst.FunctionDef, set[str]]:
-    """A method with those in the place of their calls that go backward for it, or compute what these need; and the
-    names of those."""
+def _whole(
+    method: cst.FunctionDef, methods: Mapping[str, cst.FunctionDef], for_callers: Container[str]
+) -> tuple[cst.FunctionDef, set[str]]:
+    """A method with those in the place of their calls that go backward for it (`for_callers`), or compute something
+    ahead of that; and the names of those."""
     taken: set[str] = set()
     for _ in range(_DEEPEST):
-        read = {one.attr.value for one in every(method, cst.Attribute) if nodes.dotted(one.value) == "self"}
-        read |= {one for each in methods.values() if _goes_backward(each) for one in _read_of_self(each)}
         found: dict[Statement, list[Statement]] = {}
-        for line, call in _calls_of_self(method):
-            called = methods.get(call.func.attr.value) if isinstance(call.func, cst.Attribute) else None
-            if called is None or called is method or called.name.value == method.name.value:
+        calls = list(_calls_of_self(method))
+        backward = [line for line, call in calls if _name_of(call) in for_callers]
+        lines = list(every(method.body, cst.SimpleStatementLine))
+        backward += [line for line in lines if any(_is_call(call, "backward") for call in usage.calls(line))]
+        last = max(map(lines.index, backward), default=-1)
+        for line, call in calls:
+            called = methods.get(_name_of(call))
+            if called is None or called.name.value == method.name.value or lines.index(line) > last:
                 continue
-            if not _goes_backward(called) and not _computed(called) & read:
+            if called.name.value not in for_callers and not _computes(called):
                 continue
             body = at_call(called, Site(line, call, method), method=True)
             if body is not None:
@@ -127,23 +135,32 @@ def _calls_of_self(method: cst.FunctionDef) -> Iterator[tuple[cst.SimpleStatemen
                 yield line, call
 
 
+def _name_of(call: cst.Call) -> str:
+    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+
+
 def _goes_backward(method: cst.FunctionDef) -> bool:
+    """Whether a method goes backward for those that call it, which step."""
     calls = list(every(method, cst.Call))
     return any(_is_call(one, "backward") for one in calls) and not any(_is_call(one, "step") for one in calls)
 
 
-def _read_of_self(method: cst.FunctionDef) -> set[str]:
-    return {one.attr.value for one in every(method, cst.Attribute) if nodes.dotted(one.value) == "self"}
+def _lacks_loss(method: cst.FunctionDef) -> bool:
+    """Whether a method goes backward from what those that call it have computed: `self.loss.backward()`."""
+    backward = [call.func for call in every(method, cst.Call) if _is_call(call, "backward")]
+    losses = [func.value for func in backward if isinstance(func, cst.Attribute)]
+    kept = [one.attr.value for one in losses if isinstance(one, cst.Attribute) and nodes.dotted(one.value) == "self"]
+    return bool(set(kept) - usage.attributes_set(method.body))
 
 
-def _computed(method: cst.FunctionDef) -> set[str]:
-    """The attributes that a method gives what it computes by what its object holds: `self.out = self.net(self.x)`."""
-    found: set[str] = set()
+def _computes(method: cst.FunctionDef) -> bool:
+    """Whether a method keeps what it computes by what its object holds: `self.out = self.net(self.x)`."""
     for one in every(method.body, cst.Assign):
         called = [call.func for call in usage.calls(one.value)]
-        if any(isinstance(func, cst.Attribute) and nodes.dotted(func.value) == "self" for func in called):
-            found |= {name for target in one.targets for name in usage.attributes_set(cst.Assign([target], one.value))}
-    return found
+        by_own = any(isinstance(func, cst.Attribute) and nodes.dotted(func.value) == "self" for func in called)
+        if by_own and usage.attributes_set(one):
+            return True
+    return False
 
 
 # -- what is computed has a name --------------------------------------------------------------------------------------
