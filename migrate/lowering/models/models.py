@@ -252,6 +252,8 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
         """A forward pass in a loss function. One that changes batch statistics takes two statements before."""
         assert kind.place is not None
         made = self.plain_apply(nodes.name(self.model_in_step(kind.place)), kind, mode, args, self.streams(kind, mode))
+        if self.region is not None and self.script.weightless(kind.cls) and kind.place not in self.region.bare:
+            self.region.bare.append(kind.place)
         if not self.script.changes_state(kind.cls, mode):
             return made
         if self.nested and self.region is not None and self.region.replaying and self.gives_the_same_again(kind.cls):

@@ -39,6 +39,7 @@ from migrate.lowering.plainer.copies_of_torch import with_functions_of_torch
 from migrate.lowering.plainer.eval_where_made import with_eval_where_made
 from migrate.lowering.plainer.factory_arguments import with_plain_factories
 from migrate.lowering.plainer.filled_one_by_one import with_filled_one_by_one
+from migrate.lowering.plainer.forward_by_call import with_forward_passes
 from migrate.lowering.plainer.forwarding_lambdas import with_lambdas_named
 from migrate.lowering.plainer.freezing_apart import with_freezing_apart
 from migrate.lowering.plainer.frozen_before_kept import with_freezing_of_what_is_kept
@@ -200,6 +201,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_options_written_out,
     with_initialisers_inside,
     with_initialisers_told,
+    with_forward_passes,
     with_nothing_placed,
     with_entries_left,
     with_optional_optimizers_apart,

@@ -128,6 +128,7 @@ class Tracing:
     depth: int = 0  # how many blocks are around its statements
     constants: set[str] = field(default_factory=set)  # names that jit must know: those that a precision is written with
     variables: set[str] = field(default_factory=set)  # the script's own that it reads, under their names
+    bare: list[Place] = field(default_factory=list)  # the models without weights that it applies
     draws: list[Draw] = field(default_factory=list)  # what the host draws before the step
     turn_key: Expr | None = None  # what was drawn with it before, while that is computed again
     in_loop: bool = False  # inside a loop of the loss function

@@ -169,6 +169,7 @@ class StepFunctions(StepInputs, Clipping, MissingGradients):
                 tracing.keys,
                 frozenset(tracing.constants),
                 tracing.variables,
+                tracing.bare,
                 losses[-1].tracing.drawn,
             ),
             taken,
@@ -309,6 +310,7 @@ def _joined(tracings: Sequence[Tracing]) -> Tracing:
         made.cut |= one.cut
         made.constants |= one.constants
         made.variables |= one.variables
+        made.bare += [place for place in one.bare if place not in made.bare]
     return made
 
 

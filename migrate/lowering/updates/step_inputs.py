@@ -23,6 +23,7 @@ from migrate.known.kinds import (
     Number,
     Operation,
     Optimizer,
+    Place,
     Plain,
     Tensor,
     is_batch,
@@ -62,6 +63,7 @@ class Step:
     keys: int  # how many it draws with
     constants: frozenset[str] = frozenset()  # names that jit must know
     variables: AbstractSet[str] = frozenset()  # the script's own that the loss reads, under their names
+    bare: Sequence[Place] = ()  # the models without weights that the loss applies
     drawn: Mapping[Statement, tuple[int, ...]] = field(default_factory=dict)  # statements -> the numbers of their keys
 
 
@@ -77,7 +79,8 @@ class StepInputs(LossFunctions):
             for found in step.states
             if found.what in (PARAMS, OPT_STATE) and found.place not in self.script.leaves
         ]
-        models = {found.place for found in step.states if found.what == PARAMS}
+        objects += [place for place in step.bare if place.of_self]
+        models = {found.place for found in step.states if found.what == PARAMS}.union(step.bare)
         named = set(usage.loads(step.body))  # a method that knows its object's models has no need of them
         called = {place: self.model_in_step(place) if place in models else place.short for place in objects}
         passed = [place for place in objects if not self.is_global(place) and called[place] in named]
