@@ -226,6 +226,87 @@ def test_two_generators_and_two_discriminators() -> None:
     np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-4)  # of Adam's first steps: g / |g|
 
 
+AGENT = """class Critic(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(6, 1)
+        nn.init.constant_(self.lin.weight, 0.1)
+        nn.init.constant_(self.lin.bias, 0.02)
+
+    def forward(self, state, action):
+        return self.lin(torch.cat([state, action], 1))
+
+
+class Agent:
+    def __init__(self):
+        self.actor, self.critic = Net(), Critic()
+        self.actor_optimizer = torch.optim.Adam(self.actor.parameters(), lr=0.01)
+        self.critic_optimizer = torch.optim.Adam(self.critic.parameters(), lr=0.01)
+
+METHODS
+
+losses, agent = [], Agent()
+for i in range(0, 8, 4):
+    agent.update(X[i : i + 4], Y[i : i + 4], Y[i : i + 4, :1])
+    losses += [agent.critic_loss.item(), agent.actor_loss.item()]
+"""
+AGENTS = {
+    "a method that steps": """    def step(self, optimizer, loss):
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    def update(self, state, action, reward):
+        self.critic_loss = F.mse_loss(self.critic(state, action), reward)
+        self.step(self.critic_optimizer, self.critic_loss)
+        self.actor_loss = -self.critic(state, self.actor(state)).mean()
+        self.step(self.actor_optimizer, self.actor_loss)
+""",
+    "an update before another one": """    def update_critic(self, state, action, reward):
+        self.error = reward - self.critic(state, action)
+        self.critic_loss = self.error.pow(2).mean()
+        self.critic_optimizer.zero_grad()
+        self.critic_loss.backward()
+        self.critic_optimizer.step()
+
+    def update(self, state, action, reward):
+        self.update_critic(state, action, reward)
+        self.value = self.critic(state, self.actor(state))
+        self.actor_loss = -self.value.mean()
+        self.actor_optimizer.zero_grad()
+        self.actor_loss.backward()
+        self.actor_optimizer.step()
+""",
+    "parts that methods keep": """    def encode(self, state):
+        out = self.actor(state)
+        self.mean, self.spread = out[:, :2], out[:, 2:]
+
+    def cost(self, reward):
+        self.bias = (self.mean - reward).pow(2).mean()
+        self.width = self.spread.abs().mean()
+        return self.bias + self.width
+
+    def update(self, state, action, reward):
+        self.encode(state)
+        self.actor_loss = self.cost(reward)
+        self.actor_optimizer.zero_grad()
+        self.actor_loss.backward()
+        self.actor_optimizer.step()
+        self.critic_loss = self.bias
+""",
+}
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_updates_of_agents(name: str) -> None:
+    text = HEAD + AGENT.replace("METHODS\n", AGENTS[name])
+    if name == "parts that methods keep":
+        text = text.replace("        self.critic_optimizer = torch.optim.Adam(self.critic.parameters(), lr=0.01)\n", "")
+        text = text.replace("self.actor, self.critic = Net(), Critic()", "self.actor = Net()")
+    theirs, ours = rewritten.both(text)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-4)  # of Adam's first steps: g / |g|
+
+
 def test_a_criterion_without_weights_goes_with_the_step() -> None:
     one = ONE.replace("self.criterion = nn.MSELoss()", "self.criterion = Criterion()").replace("METHODS\n", TAKE)
     optimize = METHODS["one method"].replace("self.criterion(self.out, self.y)", "self.criterion(self.out, True)")
@@ -239,10 +320,5 @@ def test_what_a_method_may_change_in_between_is_told() -> None:
     optimize = METHODS["forward alone"].replace(
         "        self.forward()\n", "        self.forward()\n        self.scale()\n"
     )
-    text = HEAD + ONE.replace("METHODS\n", TAKE + scale + optimize)
-    made = rewritten.conversion(text)
-    if made.report.exit_code == 0:
-        theirs, ours = rewritten.both(text)
-        np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)
-    else:
-        assert {one.code for one in made.report.diagnostics} == {"MIG401"}
+    made = rewritten.conversion(HEAD + ONE.replace("METHODS\n", TAKE + scale + optimize))
+    assert [one.code for one in made.report.diagnostics] == ["MIG401"]

@@ -103,7 +103,10 @@ def _whole(
             called = methods.get(_name_of(call))
             if called is None or called.name.value == method.name.value or lines.index(line) > last:
                 continue
-            if called.name.value not in for_callers and not _computes(called):
+            whole = called.name.value not in for_callers and any(
+                _is_call(one, "step") for one in every(called, cst.Call)
+            )
+            if whole or (called.name.value not in for_callers and not _computes(called, methods)):
                 continue
             body = at_call(called, Site(line, call, method), method=True)
             if body is not None:
@@ -146,21 +149,23 @@ def _goes_backward(method: cst.FunctionDef) -> bool:
 
 
 def _lacks_loss(method: cst.FunctionDef) -> bool:
-    """Whether a method goes backward from what those that call it have computed: `self.loss.backward()`."""
+    """Whether a method goes backward from what those that call it have computed: `self.loss.backward()`, or from what
+    they give it."""
     backward = [call.func for call in every(method, cst.Call) if _is_call(call, "backward")]
     losses = [func.value for func in backward if isinstance(func, cst.Attribute)]
     kept = [one.attr.value for one in losses if isinstance(one, cst.Attribute) and nodes.dotted(one.value) == "self"]
-    return bool(set(kept) - usage.attributes_set(method.body))
+    given = {one.name.value for one in method.params.params} & {nodes.dotted(one) for one in losses}
+    return bool(given or set(kept) - usage.attributes_set(method.body))
 
 
-def _computes(method: cst.FunctionDef) -> bool:
-    """Whether a method keeps what it computes by what its object holds: `self.out = self.net(self.x)`."""
-    for one in every(method.body, cst.Assign):
-        called = [call.func for call in usage.calls(one.value)]
-        by_own = any(isinstance(func, cst.Attribute) and nodes.dotted(func.value) == "self" for func in called)
-        if by_own and usage.attributes_set(one):
-            return True
-    return False
+def _computes(method: cst.FunctionDef, methods: Mapping[str, cst.FunctionDef]) -> bool:
+    """Whether a method keeps what it computes by what its object holds, `self.out = self.net(self.x)`, or by what
+    others have kept."""
+    called = [call.func for call in usage.calls(method.body)]
+    by_own = any(isinstance(func, cst.Attribute) and nodes.dotted(func.value) == "self" for func in called)
+    kept = {one for name, each in methods.items() if name != "__init__" for one in usage.attributes_set(each.body)}
+    by_others = any(_reads(method.body, one) for one in kept)
+    return (by_own or by_others) and bool(usage.attributes_set(method.body))
 
 
 # -- what is computed has a name --------------------------------------------------------------------------------------
@@ -190,29 +195,27 @@ class _Naming(cst.CSTTransformer):
         names: dict[str, str] = {}
         made: list[cst.BaseStatement] = []
         for number, statement in enumerate(body):
-            attribute = _attribute_computed(statement)
-            later = body[number + 1 : last + 1]
-            if (
-                attribute is None
-                or not any(_reads(one, attribute) for one in later)
-                or self.may_change(attribute, body)
-            ):
+            attributes = _attributes_computed(statement)
+            read = any(_reads(one, each) for each in attributes for one in body[number + 1 : last + 1])
+            if not read or any(self.may_change(one, body) for one in attributes):
                 made.append(_with_names(statement, names))
                 continue
-            if attribute not in names:
-                names[attribute] = usage.unused_name(attribute, self.taken)
-                self.taken.add(names[attribute])
             line = cst.ensure_type(statement, cst.SimpleStatementLine)
             small = cst.ensure_type(line.body[0], cst.Assign)
             value = _with_names(small.value, names)
-            own = nodes.name(names[attribute])
-            made.append(line.with_changes(body=[small.with_changes(targets=[cst.AssignTarget(own)], value=value)]))
-            made.append(nodes.statement(f"self.{attribute} = {names[attribute]}"))
+            for one in attributes:
+                names[one] = names.get(one) or usage.unused_name(one, self.taken)
+                self.taken.add(names[one])
+            own = [nodes.name(names[one]) for one in attributes]
+            target = own[0] if len(own) == 1 else nodes.tuple_of(own, parentheses=False)
+            made.append(line.with_changes(body=[small.with_changes(targets=[cst.AssignTarget(target)], value=value)]))
+            kept, given = ", ".join(f"self.{one}" for one in attributes), ", ".join(names[one] for one in attributes)
+            made.append(nodes.statement(f"{kept} = {given}"))
         return updated_node.with_changes(body=made)
 
     def may_change(self, attribute: str, body: Sequence[cst.BaseStatement]) -> bool:
         """Whether anything else in a block may give the attribute of the object another value."""
-        plain = [one for one in body if _attribute_computed(one) == attribute]
+        plain = [one for one in body if attribute in _attributes_computed(one)]
         if any(attribute in usage.attributes_set(one) for one in body if one not in plain):
             return True
         called = {
@@ -227,15 +230,19 @@ def _goes_back(statement: cst.BaseStatement) -> bool:
     return isinstance(small, cst.Expr) and isinstance(small.value, cst.Call) and _is_call(small.value, "backward")
 
 
-def _attribute_computed(statement: cst.CSTNode) -> str | None:
-    """The attribute of `self` that a statement gives something which it computes."""
+def _attributes_computed(statement: cst.CSTNode) -> list[str]:
+    """The attributes of `self` that a statement gives what it computes, `self.mu, self.logvar = self.encoder(x)`."""
     small = suites.alone(statement) if isinstance(statement, cst.SimpleStatementLine) else None
-    if not isinstance(small, cst.Assign) or len(small.targets) != 1 or nodes.dotted(small.value) is not None:
-        return None
+    if not isinstance(small, cst.Assign) or len(small.targets) != 1:
+        return []
     target = small.targets[0].target
-    if not isinstance(target, cst.Attribute) or nodes.dotted(target.value) != "self":
-        return None
-    return None if nodes.literal(small.value) is not ... else target.attr.value
+    targets = nodes.elements(target) if isinstance(target, cst.Tuple) else [target]
+    values = nodes.elements(small.value) if isinstance(small.value, cst.Tuple) else [small.value]
+    if all(nodes.dotted(one) is not None or nodes.literal(one) is not ... for one in values):
+        return []
+    paths = [nodes.dotted(one) or "" for one in targets]
+    own = all(path.startswith("self.") and path.count(".") == 1 for path in paths)
+    return [path.removeprefix("self.") for path in paths] if own else []
 
 
 def _reads(node: cst.CSTNode, attribute: str) -> bool:

@@ -72,7 +72,7 @@ class RegionFinding(RegionStatements):
             return None
         loss = self.differentiated(statements[first])
         assert loss is not None
-        if any(map(self.updates_inside, statements[index:first])):
+        if any(self.updates_inside(one) or self.updates_apart(one) for one in statements[index:first]):
             return None
         switched = self.passes_before_switch(statements[index:first])
         if switched:

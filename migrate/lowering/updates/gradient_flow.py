@@ -9,6 +9,7 @@ import libcst as cst
 
 from migrate.known.kinds import Function, Kind, Leaf, Model, Optimizer, Place
 from migrate.known.weight_kinds import LISTING, Parameters, Selection, Weight
+from migrate.lowering.models.object_history import changed_of_object, methods_reached
 from migrate.lowering.scope import Scope
 from migrate.lowering.updates.cut_off import attached, cuts_off
 from migrate.lowering.updates.region import has_host_effects, method_call_of
@@ -182,6 +183,8 @@ class GradientFlow(Scope):
         for statement in reversed(history):
             if not set(usage.changes(statement)) & needed or isinstance(statement, cst.FunctionDef | cst.ClassDef):
                 continue
+            if self.updates_apart(statement):
+                continue
             changed = [self.kind_of_name(name) for name in usage.changes(statement)]
             if all(isinstance(kind, Model) or stands_for_weights(kind) for kind in changed):
                 continue  # each use of the name takes them anew
@@ -247,6 +250,21 @@ class GradientFlow(Scope):
         body = suites.suite_of(statement.body.body) if isinstance(statement, cst.For | cst.While) else []
         backward = any(self.differentiated(one) is not None for one in body)
         return backward and any(self.stepped(one) for one in body if isinstance(one, cst.SimpleStatementLine))
+
+    def updates_apart(self, statement: Statement) -> bool:
+        """Whether a statement is a call of a method of the same object that makes an update of its own, and leaves
+        nothing in the object that the code at hand reads."""
+        call = suites.call_alone(statement)
+        kind = self.kind_of(call.func) if call is not None else None
+        own = call is not None and isinstance(call.func, cst.Attribute) and nodes.dotted(call.func.value) == "self"
+        if not own or not isinstance(kind, Function):
+            return False
+        cls = kind.name.rpartition(".")[0]
+        methods = self.script.methods(cls)
+        reached = [methods[name] for name in methods_reached(cls, methods, kind.name)]
+        called = {one.attr.value for each in reached for one in usage.methods_called(each.node)}
+        changed = set[str]().union(*map(changed_of_object, reached))
+        return {"backward", "step"} <= called and not changed & set(usage.attributes(self.own_body))
 
     def repeated_after(self, statement: Statement) -> list[Statement]:
         """The statements of the loops around the block at hand that a statement stands before: in their next turn, they
