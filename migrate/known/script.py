@@ -184,6 +184,7 @@ class Script(ByRound):
     summed_while_acting: dict[int, frozenset[str]] = field(default_factory=dict, metadata=IN_ONE_ROUND)
     # functions whose losses go on in their callers
     going_on: set[str] = field(default_factory=set, metadata=IN_ONE_ROUND)
+    made_in_jit: set[str] = field(default_factory=set)  # classes of the user's own of which jit makes objects
     # methods whose losses go on in what their object keeps
     parted: set[str] = field(default_factory=set, metadata=IN_ONE_ROUND)
     # functions that jit traces -> the calls in them that tell something outside of tensors, by their ids

@@ -233,6 +233,7 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
     def construct_host(self, node: cst.Call, callee: Value, kind: HostClass) -> Value:
         """`Trainer(model, ...)`: the object takes the state of the models that it is given, and keeps it."""
         name = f"{kind.cls}.__init__"
+        self.script.made_in_jit |= {kind.cls} if self.under_jit else set()
         if name not in self.script.functions:
             return Value(node.with_changes(args=self.plain_args(node.args)), Instance(kind.cls))
         self.script.objects.setdefault(kind.cls, set()).add(self.pending_place)

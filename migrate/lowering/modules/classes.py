@@ -126,7 +126,11 @@ class Classes(
         ours |= self.tensor_fields(name, node)
         other = _FOREIGN if _FOREIGN in kinds or Plain(MIXIN) in kinds else Plain("class")
         self.env.kinds[node.name.value] = HostClass(name) if ours else other
-        return [self.host_class(node)]
+        made = self.host_class(node)
+        if name in self.script.made_in_jit and _is_dataclass(node) and "str" not in map(nodes.code, _annotations(node)):
+            registered = cst.Decorator(nodes.expression("jax.tree_util.register_dataclass"))
+            made = made.with_changes(decorators=[registered, *made.decorators])  # so that jit can return it
+        return [made]
 
     def refuse_foreign_forward(self, node: cst.ClassDef, base: ClassFacts | None) -> None:
         """Declines a class whose forward pass may be that of a base from another package, which stands before the
@@ -147,8 +151,7 @@ class Classes(
         """Notes the tensors among the fields of a `NamedTuple` or of a dataclass without a base; returns whether there
         are some."""
         bases = [nodes.dotted(base.value) for base in node.bases]
-        marks = [nodes.code(each.decorator).partition("(")[0].rpartition(".")[2] for each in node.decorators]
-        if bases not in (["NamedTuple"], ["typing.NamedTuple"]) and (bases or "dataclass" not in marks):
+        if bases not in (["NamedTuple"], ["typing.NamedTuple"]) and (bases or not _is_dataclass(node)):
             return False
         lines = [line for line in suites.suite_of(node.body.body) if isinstance(line, cst.SimpleStatementLine)]
         fields = [line.body[0] for line in lines if isinstance(line.body[0], cst.AnnAssign)]
@@ -462,3 +465,14 @@ def _fields(name: str, init: cst.FunctionDef) -> list[str]:
     if isinstance(params.star_arg, cst.Param) or (params.star_kwarg is not None and not extras_handed_on(init)):
         raise Unsupported("MIG201", f"{name}.__init__ takes *args or **kwargs, which cannot become fields")
     return [p.name.value for p in [*params.params[1:], *params.kwonly_params]]
+
+
+def _is_dataclass(node: cst.ClassDef) -> bool:
+    marks = [nodes.code(each.decorator).partition("(")[0].rpartition(".")[2] for each in node.decorators]
+    return "dataclass" in marks
+
+
+def _annotations(node: cst.ClassDef) -> list[Expr]:
+    """What the fields of a dataclass are said to be."""
+    lines = [suites.alone(line) for line in suites.suite_of(node.body.body)]
+    return [one.annotation.annotation for one in lines if isinstance(one, cst.AnnAssign)]
