@@ -53,6 +53,7 @@ _STANDARD = {
     "dataclasses": "import dataclasses",
     "Sequence": "from collections.abc import Sequence",
     "partial": "from functools import partial",
+    "OrderedDict": "from collections import OrderedDict",
     "Path": "from pathlib import Path",
     "SimpleNamespace": "from types import SimpleNamespace",
     "Any": "from typing import Any",

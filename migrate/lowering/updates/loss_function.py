@@ -29,6 +29,7 @@ from migrate.lowering.host import graphs
 from migrate.lowering.models.models import Models
 from migrate.lowering.models.object_history import moves
 from migrate.lowering.updates.merging import merged_outputs
+from migrate.lowering.updates.order_of_keys import keeping_order
 from migrate.lowering.updates.region import Part, Region, Tracing
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -248,10 +249,11 @@ class LossFunctions(Models):
         options = ", ".join(filter(None, [traced.name, several, "has_aux=True" if returned else ""]))
         target = loss_name
         if returned:
-            names = nodes.tuple_of([nodes.name(name) for name in returned])
-            aux = nodes.name(returned[0]) if len(returned) == 1 else names
+            own = [keeping_order(name, body, self.own_body) if name in extra else nodes.name(name) for name in returned]
+            aux = own[0] if len(returned) == 1 else nodes.tuple_of(own)
             result = nodes.tuple_of([result, aux], parentheses=False)
-            target = f"({loss_name}, {nodes.code(aux)})"
+            names = returned[0] if len(returned) == 1 else f"({', '.join(returned)})"
+            target = f"({loss_name}, {names})"
         text = f"{target}, {grads} = jax.value_and_grad({options})({', '.join(parameters)})"
         definition = suites.function(traced.name, parameters, [*body, nodes.statement("return {r}", r=result)])
         if not first:
