@@ -38,6 +38,7 @@ from migrate.lowering.plainer.copied_input import Anew, Placing
 from migrate.lowering.plainer.copies_of_torch import with_functions_of_torch
 from migrate.lowering.plainer.eval_where_made import with_eval_where_made
 from migrate.lowering.plainer.factory_arguments import with_plain_factories
+from migrate.lowering.plainer.filled_by_calls import with_filled_in_place
 from migrate.lowering.plainer.filled_one_by_one import with_filled_one_by_one
 from migrate.lowering.plainer.forward_by_call import with_forward_passes
 from migrate.lowering.plainer.forwarding_lambdas import with_lambdas_named
@@ -171,6 +172,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_versions_settled,
     with_lambdas_named,
     with_layers_measured,
+    with_filled_in_place,
     with_sizes_of_weights,
     with_modes_written_out,
     with_gradients_of_inputs,

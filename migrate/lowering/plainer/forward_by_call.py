@@ -9,9 +9,8 @@ import libcst as cst
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites
+from migrate.syntax.imported import full_name, imported_names
 from migrate.syntax.walking import every
-
-_MODULES = frozenset({"nn.Module", "torch.nn.Module", "Module"})
 
 
 def with_forward_passes(inputs: Sequence[Input]) -> list[Input]:
@@ -32,10 +31,11 @@ def _edits(module: cst.Module, inherited: set[str]) -> Edits:
     edits = Edits()
     if all(one.name.value != "__call__" for one in every(module, cst.FunctionDef)):
         return edits
+    imported = imported_names(module)
     for cls in every(module, cst.ClassDef):
         body = suites.suite_of(cls.body.body)
         methods = {one.name.value: one for one in body if isinstance(one, cst.FunctionDef)}
-        of_torch = [nodes.dotted(base.value) in _MODULES for base in cls.bases] == [True]
+        of_torch = [full_name(base.value, imported) for base in cls.bases] == ["torch.nn.Module"]
         called = methods.get("__call__")
         if not of_torch or called is None or "forward" in methods or cls.name.value in inherited:
             continue

@@ -72,7 +72,7 @@ class _Made:
 
     def path(self, node: Expr) -> str:
         """The path of a weight, whatever it is called."""
-        path = nodes.dotted(node) or ""
+        path = (nodes.dotted(node) or "").removesuffix(".data")
         return self.names.get(path, path)
 
     def axes(self, weight: str) -> list[Expr]:

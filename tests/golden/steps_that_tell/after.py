@@ -1,5 +1,6 @@
 """A model whose steps tell the trainer what to plot, through an attribute that the trainer puts on it."""
 
+from collections import OrderedDict
 from typing import Any
 
 import flax.linen as nn
@@ -94,7 +95,7 @@ class Net(Classifier):
 def train_step(model, optim, params, opt_state, batch):
     def loss_fn(params):
         loss, logged = model.apply({"params": params}, batch, method="training_step")
-        return loss, logged
+        return loss, OrderedDict(logged)
 
     (loss, logged), grads = jax.value_and_grad(loss_fn, has_aux=True)(params)
     updates, opt_state = optim.update(grads, opt_state, params)
