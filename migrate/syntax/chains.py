@@ -9,6 +9,7 @@ import libcst as cst
 from migrate.syntax.nodes import Expr
 
 MOVED = ("to", "cuda", "cpu")  # that only say on which device
+DEVICES = frozenset({"device", "dev", "cuda", "gpu", "gpu_id", "rank", "local_rank"})  # what devices are called
 CHAINED = ("to", "cuda", "cpu", "float", "double", "train", "eval", "requires_grad_")
 
 

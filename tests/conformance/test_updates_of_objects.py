@@ -322,3 +322,12 @@ def test_what_a_method_may_change_in_between_is_told() -> None:
     )
     made = rewritten.conversion(HEAD + ONE.replace("METHODS\n", TAKE + scale + optimize))
     assert [one.code for one in made.report.diagnostics] == ["MIG401"]
+
+
+def test_what_a_subclass_writes_anew_is_not_its_bases() -> None:
+    """The forward pass of `Model` is not that of `Doubled`, whose objects `optimize` works on."""
+    text = HEAD + ONE.replace("METHODS\n", TAKE + METHODS["forward and backward"])
+    other = "class Doubled(Model):\n    def forward(self):\n        self.out = 2 * self.net(self.x)\n\n\n"
+    text = text.replace("losses, model = [], Model()", f"{other}losses, model = [], Doubled()")
+    theirs, ours = rewritten.both(text)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-5)

@@ -253,9 +253,8 @@ def all_read(read: Read, given: Sequence[cst.Dict | cst.Tuple]) -> bool:
     if any(isinstance(key, str) for path in read.paths for key in path):
         entries = [part for one in written for part in one.elements if isinstance(part, cst.DictElement)]
         flat = not any(isinstance(part.value, cst.Dict) for part in entries)
-        return (
-            bool(written) and flat and {nodes.literal(part.key) for part in entries} <= {path[0] for path in read.paths}
-        )
+        keys, heads = {nodes.literal(part.key) for part in entries}, {path[0] for path in read.paths}
+        return bool(written) and flat and keys <= heads
     if read.count:
         return len(read.paths) == read.count
     return all(len(one.elements) <= len(read.paths) for one in given if isinstance(one, cst.Tuple))
@@ -263,12 +262,16 @@ def all_read(read: Read, given: Sequence[cst.Dict | cst.Tuple]) -> bool:
 
 def text_read(read: Read, given: Sequence[cst.Dict | cst.Tuple]) -> str | int | None:
     """The key, or the number, of an entry that is read and is a text in what batches are written of."""
-    by_key = [part for one in given if isinstance(one, cst.Dict) for part in one.elements]
-    texts = {nodes.literal(part.key) for part in by_key if isinstance(part, cst.DictElement) and _is_text(part.value)}
-    rows = [one for one in given if isinstance(one, cst.Tuple)]
-    numbered = [(number, part.value) for one in rows for number, part in enumerate(one.elements)]
-    if len(rows) == 1:
-        texts |= {number for number, value in numbered if _is_text(value)}
+    entries: list[tuple[object, Expr]] = []
+    for one in given:
+        if isinstance(one, cst.Dict):
+            entries += [
+                (nodes.literal(part.key), part.value) for part in one.elements if isinstance(part, cst.DictElement)
+            ]
+        else:
+            entries += [(number, part.value) for number, part in enumerate(one.elements)]
+    arrays = {key for key, value in entries if not _is_text(value)}  # in another data set, maybe
+    texts = {key for key, _ in entries} - arrays
     return next((path[0] for path in read.paths if path[0] in texts), None)
 
 

@@ -19,11 +19,10 @@ import libcst as cst
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
-from migrate.syntax.chains import MOVED
+from migrate.syntax.chains import DEVICES, MOVED
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
-_DEVICES = frozenset({"device", "dev", "cuda", "gpu", "gpu_id", "rank", "local_rank"})  # what devices are called
 _NAMED = re.compile(r"(cpu|cuda|mps|xpu)(:\d+)?")
 _ASKING = frozenset({"isinstance", "hasattr", "torch.is_tensor"})
 
@@ -165,4 +164,4 @@ def _is_device(node: Expr) -> bool:
         return _NAMED.fullmatch(text) is not None
     if isinstance(node, cst.Call):
         return nodes.dotted(node.func) == "torch.device"
-    return (nodes.dotted(node) or "").rpartition(".")[2].lower() in _DEVICES
+    return (nodes.dotted(node) or "").rpartition(".")[2].lower() in DEVICES

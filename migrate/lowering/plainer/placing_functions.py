@@ -15,12 +15,11 @@ import libcst as cst
 from migrate.lowering.plainer.copied_input import Exchanging
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites
-from migrate.syntax.chains import MOVED
+from migrate.syntax.chains import DEVICES, MOVED
 from migrate.syntax.mentions import mentions, times_defined
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
-_DEVICES = frozenset({"device", "dev", "cuda", "gpu", "gpu_id"})  # what parameters are called that take one
 _SEQUENCES = frozenset({"list", "tuple"})
 
 
@@ -47,7 +46,7 @@ def _only_places(node: cst.FunctionDef) -> bool:
         return False
     names = [one.name.value for one in node.params.params]
     others = isinstance(node.params.star_arg, cst.Param) or node.params.star_kwarg or node.params.kwonly_params
-    if not 1 <= len(names) <= 2 or others or (len(names) == 2 and names[1] not in _DEVICES):
+    if not 1 <= len(names) <= 2 or others or (len(names) == 2 and names[1] not in DEVICES):
         return False
     body = suites.below_docstring(node)
     moves = any(isinstance(one.func, cst.Attribute) and one.func.attr.value in MOVED for one in every(node, cst.Call))
@@ -71,7 +70,7 @@ def _places(body: Sequence[Statement], function: str, name: str) -> bool:
 def _asks_type(test: Expr, name: str) -> bool:
     """`isinstance(data, (list, tuple))`, `hasattr(data, "to")`, `torch.is_tensor(data)`, `device is None`."""
     if isinstance(test, cst.Comparison):
-        return nodes.dotted(test.left) in _DEVICES
+        return nodes.dotted(test.left) in DEVICES
     if not isinstance(test, cst.Call) or nodes.dotted(test.func) not in ("isinstance", "hasattr", "torch.is_tensor"):
         return False
     return nodes.dotted(test.args[0].value) == name
@@ -96,7 +95,7 @@ def _is_placed(value: Expr, function: str, name: str) -> bool:
         return _places_only(value) and _is_placed(value.func.value, function, name)
     called = nodes.dotted(value.func)
     if called in (function, *_SEQUENCES) or nodes.code(value.func) == f"type({name})":
-        rest = all(nodes.dotted(arg.value) in _DEVICES for arg in value.args[1:])
+        rest = all(nodes.dotted(arg.value) in DEVICES for arg in value.args[1:])
         return bool(value.args) and not value.args[0].star and rest and _is_placed(value.args[0].value, function, name)
     return False
 
@@ -109,7 +108,7 @@ def _places_only(call: cst.Call) -> bool:
     """Whether `.to(...)` is given a device alone."""
     plain = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "device"]
     keywords = {arg.keyword.value for arg in call.args if arg.keyword is not None}
-    return keywords <= {"device", "non_blocking"} and all((nodes.dotted(one) or "") in _DEVICES for one in plain)
+    return keywords <= {"device", "non_blocking"} and all((nodes.dotted(one) or "") in DEVICES for one in plain)
 
 
 # -- where it is called -----------------------------------------------------------------------------------------------

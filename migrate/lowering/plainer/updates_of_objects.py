@@ -44,7 +44,7 @@ def with_updates_of_objects(inputs: Sequence[Input], lowered: Sequence[Lowered])
     for name in sorted({scope.rpartition(".")[0] for scope in script.parted}):
         for number, one in enumerate(made):
             written = _class_at(one.source.module, spelled(name)) if file_of(f"{name}.x") == one.scope else None
-            edits = _edits(written, name, script) if written is not None else None
+            edits = _edits(written, name, script, _overridden(written, inputs)) if written is not None else None
             if edits is not None:
                 made[number] = replace(one, source=edited(one.source, edits))
     return made if any(new is not old for new, old in zip(made, inputs, strict=True)) else None
@@ -55,9 +55,21 @@ def _class_at(module: cst.Module, path: str) -> cst.ClassDef | None:
     return found[0] if len(found) == 1 else None
 
 
-def _edits(cls: cst.ClassDef, name: str, script: Script) -> Edits | None:
+def _overridden(cls: cst.ClassDef, inputs: Sequence[Input]) -> set[str]:
+    """The methods that classes write anew which inherit from a class: its own do not stand for them."""
+    found, bases = set[str](), {cls.name.value}
+    classes = [each for one in inputs for each in every(one.source.module, cst.ClassDef)]
+    for each in classes * _DEEPEST:  # and those that inherit from them
+        if bases & {(nodes.dotted(base.value) or "").rpartition(".")[2] for base in each.bases}:
+            bases.add(each.name.value)
+            found |= {one.name.value for one in suites.suite_of(each.body.body) if isinstance(one, cst.FunctionDef)}
+    return found
+
+
+def _edits(cls: cst.ClassDef, name: str, script: Script, overridden: Container[str]) -> Edits | None:
     """The edits of a class; None where nothing is to be done."""
-    methods = {one.name.value: one for one in suites.suite_of(cls.body.body) if isinstance(one, cst.FunctionDef)}
+    own = [one for one in suites.suite_of(cls.body.body) if isinstance(one, cst.FunctionDef)]
+    methods = {one.name.value: one for one in own if one.name.value not in overridden}
     edits, inside = Edits(), set[str]()
     for_callers = {one for one, method in methods.items() if _goes_backward(method)}
     opened = {one: _whole(method, methods, for_callers)[0] for one, method in methods.items() if one not in for_callers}
@@ -66,7 +78,7 @@ def _edits(cls: cst.ClassDef, name: str, script: Script) -> Edits | None:
         if method.name.value in for_callers:
             continue
         whole, taken = _whole(method, methods, for_callers)
-        made = _named(whole, methods)
+        made = _named(whole, {one.name.value: one for one in own}, overridden)
         if made is not method:
             edits.instead[method] = [made]
             inside |= taken
@@ -171,19 +183,21 @@ def _computes(method: cst.FunctionDef, methods: Mapping[str, cst.FunctionDef]) -
 # -- what is computed has a name --------------------------------------------------------------------------------------
 
 
-def _named(method: cst.FunctionDef, methods: Mapping[str, cst.FunctionDef]) -> cst.FunctionDef:
+def _named(
+    method: cst.FunctionDef, methods: Mapping[str, cst.FunctionDef], overridden: Container[str]
+) -> cst.FunctionDef:
     """A method in which what goes backward has a name of its own, and all that it is computed of there."""
     if not any(_is_call(one, "backward") for one in every(method, cst.Call)):
         return method
     taken = {one.value for one in every(method, cst.Name)} - set(usage.attributes(method.body))
-    made = nodes.visited(method, _Naming(taken, methods))
+    made = nodes.visited(method, _Naming(taken, methods, overridden))
     return method if made.deep_equals(method) else made
 
 
 class _Naming(cst.CSTTransformer):
-    def __init__(self, taken: set[str], methods: Mapping[str, cst.FunctionDef]) -> None:
+    def __init__(self, taken: set[str], methods: Mapping[str, cst.FunctionDef], overridden: Container[str]) -> None:
         super().__init__()
-        self.taken, self.methods = taken, methods
+        self.taken, self.methods, self.overridden = taken, methods, overridden
 
     def leave_IndentedBlock(
         self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
@@ -222,7 +236,8 @@ class _Naming(cst.CSTTransformer):
             one.func.attr.value for each in body for one in usage.calls(each) if isinstance(one.func, cst.Attribute)
         }
         setting = {name for name, one in self.methods.items() if attribute in usage.attributes_set(one.body)}
-        return attribute in self.methods or bool(called & setting)
+        unknown = any(name in self.overridden for name in called)
+        return attribute in self.methods or unknown or bool(called & setting)
 
 
 def _goes_back(statement: cst.BaseStatement) -> bool:
