@@ -20,6 +20,7 @@ class Named(str):
     """A key that code names: `batch[args.key]`."""
 
 
+Written = cst.Dict | cst.Tuple | cst.List  # what data sets give, as they write it out
 Path = tuple[str | int, ...]  # the keys that lead to an entry, `("image", "left")`; a number alone of a tuple
 
 
@@ -237,16 +238,16 @@ _OF_LISTS = ("print", "len", "zip", "enumerate", "list", "tuple", "set", "str", 
 _OF_DICTS = ("items", "keys", "values", "get")
 
 
-def entries_given(modules: Sequence[cst.Module]) -> list[cst.Dict | cst.Tuple]:
-    """The dicts and tuples that the data sets of a project, and what puts their elements together, write out as what
+def entries_given(modules: Sequence[cst.Module]) -> list[Written]:
+    """The dicts and rows that the data sets of a project, and what puts their elements together, write out as what
     they give."""
     functions = [one for module in modules for one in every(module, cst.FunctionDef)]
     gives = [one for one in functions if one.name.value == "__getitem__" or "collate" in one.name.value]
     values = [one.value for each in gives for one in every(each, cst.Return)]
-    return [one for one in values if isinstance(one, cst.Dict | cst.Tuple)]
+    return [one for one in values if isinstance(one, Written)]
 
 
-def all_read(read: Read, given: Sequence[cst.Dict | cst.Tuple]) -> bool:
+def all_read(read: Read, given: Sequence[Written]) -> bool:
     """Whether all entries are read that batches have, as far as that is to be seen: tuples of which nothing is known
     are taken to hold arrays."""
     written = [one for one in given if isinstance(one, cst.Dict)]
@@ -257,10 +258,10 @@ def all_read(read: Read, given: Sequence[cst.Dict | cst.Tuple]) -> bool:
         return bool(written) and flat and keys <= heads
     if read.count:
         return len(read.paths) == read.count
-    return all(len(one.elements) <= len(read.paths) for one in given if isinstance(one, cst.Tuple))
+    return all(len(one.elements) <= len(read.paths) for one in given if isinstance(one, cst.Tuple | cst.List))
 
 
-def text_read(read: Read, given: Sequence[cst.Dict | cst.Tuple]) -> str | int | None:
+def text_read(read: Read, given: Sequence[Written]) -> str | int | None:
     """The key, or the number, of an entry that is read and is a text in what batches are written of."""
     entries: list[tuple[object, Expr]] = []
     for one in given:

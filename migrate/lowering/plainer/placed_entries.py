@@ -24,12 +24,13 @@ from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
 _NAMED = re.compile(r"(cpu|cuda|mps|xpu)(:\d+)?")
+_ASKED = re.compile(r"(?i)tensor|hasattr|\.(to|cuda|cpu)\(")  # files without need not be looked at
 _ASKING = frozenset({"isinstance", "hasattr", "torch.is_tensor"})
 
 
 def with_entries_left(inputs: Sequence[Input]) -> list[Input]:
     """The files of a project without such moves."""
-    return [one.edited(_edits(one.source.module)) if "tensor" in one.source.text.lower() else one for one in inputs]
+    return [one.edited(_edits(one.source.module)) if _ASKED.search(one.source.text) else one for one in inputs]
 
 
 def _edits(module: cst.Module) -> Edits:

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 import libcst as cst
 
 from migrate.known.facts import FunctionFacts
-from migrate.known.kinds import Items, Kind, Number, Tensor
+from migrate.known.kinds import Host, Items, Kind, Number, Tensor
 from migrate.known.script import Script
 from migrate.lowering.expressions.known_to_jit import numbers_in
 from migrate.lowering.scope import Scope
@@ -168,9 +168,11 @@ def _way_to(node: Expr) -> Iterator[Expr]:
 
 
 def _holds_data(scope: Scope, node: Expr, called: bool) -> bool:
-    """Whether an expression is a list of tensors or numbers, or surely nothing that JAX knows. `called`: whether what
-    it holds is called, or has a method that is."""
+    """Whether an expression is a list of tensors or numbers, a batch of several, or surely nothing that JAX knows.
+    `called`: whether what it holds is called, or has a method that is."""
     kind = scope.kind_of(node)
+    if isinstance(kind, Host) and kind.what == "batch":
+        return True
     if type(kind) is Kind:
         return not called
     return isinstance(kind, Items) and isinstance(kind.joined(), Tensor | Number | Items)

@@ -17,6 +17,7 @@ from migrate.known.kinds import (
     Function,
     Host,
     Instance,
+    Items,
     Kind,
     Loss,
     Model,
@@ -190,6 +191,8 @@ class StepInputs(LossFunctions):
             return any(map(self.is_of_batch, self.values_written(name)))
         spread = (type(kind) is Kind or is_batch(kind)) and _is_spread(step.body, name)  # `model(*data)`
         if is_batch(kind) and reads_keys(step.body, name):
+            return True
+        if isinstance(kind, Items) and is_batch(kind.joined()):  # `*images, labels = batch`
             return True
         return spread or (isinstance(kind, Host) and kind.what == "batch" and self.taken_apart(step, name))
 
