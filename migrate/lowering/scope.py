@@ -513,7 +513,7 @@ class Scope(Parts):
             array = self.of_kept_graph(name, field)
             if array is None:
                 array = self.taken_in(value.node)
-                array = nodes.call("jax.tree.map", array.func, value.node) if value.kind.optional else array
+                array = self.each_taken_in(value.node) if value.kind.optional else array  # None stays None
             return Value(array, Tensor(value.kind.dtype))
         return value
 
@@ -528,6 +528,10 @@ class Scope(Parts):
         if field not in read:
             self.script.found_graph_fields[self.unit.scope, name] = (*read, field)
         return nodes.expression(f"{name}_arrays.{field}")
+
+    def each_taken_in(self, node: Expr) -> cst.Call:
+        """All that is in a batch as arrays."""
+        return nodes.call("jax.tree.map", self.taken_in(node).func, node)
 
     def taken_in(self, node: Expr) -> cst.Call:
         """A batch of torch's as an array: split over the devices where the script uses them all."""

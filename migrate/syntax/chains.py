@@ -13,6 +13,13 @@ DEVICES = frozenset({"device", "dev", "cuda", "gpu", "gpu_id", "rank", "local_ra
 CHAINED = ("to", "cuda", "cpu", "float", "double", "train", "eval", "requires_grad_")
 
 
+def devices_given(call: cst.Call) -> list[Expr] | None:
+    """The devices that a call of `to`, or of its like, is given; None where it is given more."""
+    keywords = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+    given = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "device"]
+    return given if keywords <= {"device", "non_blocking"} else None
+
+
 def unchained(node: Expr, methods: Sequence[str] = CHAINED) -> Expr:
     """`Net(4)` of `Net(4).to(device).eval()`: without calls of some methods."""
     while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in methods:

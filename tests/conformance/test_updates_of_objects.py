@@ -67,6 +67,13 @@ BACKWARD = """
         self.loss = self.criterion(self.out, self.y)
         self.loss.backward()
 """
+OPTIMIZE = """
+    def optimize(self):
+        self.forward()
+        self.optimizer.zero_grad()
+        self.backward()
+        self.optimizer.step()
+"""
 METHODS = {
     "one method": """
     def optimize(self):
@@ -76,15 +83,7 @@ METHODS = {
         self.loss.backward()
         self.optimizer.step()
 """,
-    "forward and backward": FORWARD
-    + BACKWARD
-    + """
-    def optimize(self):
-        self.forward()
-        self.optimizer.zero_grad()
-        self.backward()
-        self.optimizer.step()
-""",
+    "forward and backward": FORWARD + BACKWARD + OPTIMIZE,
     "forward alone": FORWARD
     + """
     def optimize(self):
@@ -136,13 +135,8 @@ METHODS = {
 """,
     "forward for tests as well": FORWARD
     + BACKWARD
-    + """
-    def optimize(self):
-        self.forward()
-        self.optimizer.zero_grad()
-        self.backward()
-        self.optimizer.step()
-        self.test()
+    + OPTIMIZE
+    + """        self.test()
 
     def test(self):
         with torch.no_grad():

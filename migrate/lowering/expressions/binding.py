@@ -82,7 +82,7 @@ class Binding(Scalars, MaskedSelections):
         """A batch with each tensor in it as an array; other values as they are taken."""
         if not isinstance(value.kind, Host) or value.kind.what != "batch":
             return self.as_array(value)
-        return replace(value, node=nodes.call("jax.tree.map", self.taken_in(value.node).func, value.node))
+        return replace(value, node=self.each_taken_in(value.node))
 
     @property
     def reader(self) -> Reader:
@@ -113,7 +113,7 @@ class Binding(Scalars, MaskedSelections):
         if read is None and as_dict and not collated:
             pair = usage.unused_name("key", names), usage.unused_name("value", names)
             return tensors_of(batch, self.taken_in, pair)
-        return nodes.call("jax.tree.map", self.taken_in(batch).func, batch)
+        return self.each_taken_in(batch)
 
     def in_parts(self, value: Value, function: FunctionFacts, parameter: str) -> Value | None:
         """A batch of several arrays as a function takes it that JAX traces, with those that it reads; None where it

@@ -13,6 +13,7 @@ from migrate.known.facts import FunctionFacts
 from migrate.known.script import Script
 from migrate.syntax import nodes, usage
 from migrate.syntax.nodes import Expr
+from migrate.syntax.remembering import remembered
 from migrate.syntax.walking import every
 
 
@@ -241,10 +242,15 @@ _OF_DICTS = ("items", "keys", "values", "get")
 def entries_given(modules: Sequence[cst.Module]) -> list[Written]:
     """The dicts and rows that the data sets of a project, and what puts their elements together, write out as what
     they give."""
-    functions = [one for module in modules for one in every(module, cst.FunctionDef)]
+    return [one for module in modules for one in _given_in(module)]
+
+
+@remembered
+def _given_in(module: cst.Module) -> tuple[Written, ...]:
+    functions = every(module, cst.FunctionDef)
     gives = [one for one in functions if one.name.value == "__getitem__" or "collate" in one.name.value]
     values = [one.value for each in gives for one in every(each, cst.Return)]
-    return [one for one in values if isinstance(one, Written)]
+    return tuple(one for one in values if isinstance(one, Written))
 
 
 def all_read(read: Read, given: Sequence[Written]) -> bool:

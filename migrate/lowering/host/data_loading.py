@@ -276,12 +276,15 @@ class DataLoading(Generators):
         converting = self.script.wanted - self.script.kept
         for target in targets:
             for name in usage.target_names(target):
-                aside = reads_keys([self.own_body], name) or only_listed(self.own_body, name)
-                kind = None if aside else self.env.kinds.get(name)
+                kind = self.env.kinds.get(name)
                 if isinstance(kind, Host) and kind.what == "tensor" and kind.origins and kind.origins <= converting:
                     names.append(name)
-        wanted = [name for name in names if self.loaded_later(name)]
-        if not wanted or self.context in _IN_JIT:
+        if not names or self.context in _IN_JIT:
+            return []
+        body = self.own_body
+        wanted = [name for name in names if not (reads_keys([body], name) or only_listed(body, name))]
+        wanted = [name for name in wanted if self.loaded_later(name)]
+        if not wanted:
             return []
         arrays = nodes.bare_tuple(
             [self.as_array(Value(nodes.name(name), self.env.kinds[name])).node for name in wanted]

@@ -101,8 +101,9 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
 
         better = [root for root in roots if is_better(self.script.examples.get(root))]
         of_class = [root for root in roots if is_better(self.script.examples_of.get((root, model.cls)))]
-        elsewhere = [root for root in roots if self.scope not in self.script.calls_elsewhere.get(root, {})]
-        if not better and not of_class and (method or not elsewhere):
+        known = self.script.calls_elsewhere
+        elsewhere = [root for root in roots if not method and self.scope not in known.get(root, {})]
+        if not (better or of_class or elsewhere):
             return
         by_name = self.env.definitions
         taken = _by_key(forward, args, by_name) if forward is not None else of_layer(self, model.cls, args)
@@ -130,8 +131,8 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
             reaches=reaches,
         )
         self.script.examples |= dict.fromkeys(better, example)
-        for root in elsewhere if not method else ():
-            self.script.calls_elsewhere.setdefault(root, {})[self.scope] = example
+        for root in elsewhere:
+            known.setdefault(root, {})[self.scope] = example
         self.script.examples_of |= {(root, model.cls): example for root in of_class}
 
     def note_ways(self, model: Model, passes: Sequence[Pass], args: Sequence[cst.Arg]) -> None:
@@ -215,8 +216,8 @@ class Models(ToldModes, JittedPasses, HostDraws, MethodUses):
     def fed(self, node: Expr, forwards: Sequence[FunctionFacts], parameter: str) -> Value:
         """An argument of a model: what data loading gives is a tensor there, or several."""
         value = self.expr(node)
-        several = self.region is None and self.in_parts(value, forwards[0], parameter) if parameter else None
-        if several is not None and several:
+        several = self.in_parts(value, forwards[0], parameter) if parameter and self.region is None else None
+        if several is not None:
             return several
         value = self.as_array(value)
         return Value(self.taken_in(value.node), Tensor()) if value.kind == Host("data") else value

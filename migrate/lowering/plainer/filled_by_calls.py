@@ -45,8 +45,7 @@ def _methods_in_place(module: cst.Module, inputs: Sequence[Input]) -> Edits:
             method = methods.get(path.removeprefix("self."))
             if call is None or method is None or not path.startswith("self.") or constructor is None:
                 continue
-            alone = _is_own(method, cls, inputs)
-            if len(method.params.params) < 2 or not alone or not _only_fills(method):
+            if len(method.params.params) < 2 or not _only_fills(method) or not _is_own(method, cls, inputs):
                 continue
             site = Site(cst.ensure_type(line, cst.SimpleStatementLine), call, constructor)
             body = at_call(method, site, method=True)

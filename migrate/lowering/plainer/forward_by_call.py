@@ -16,21 +16,19 @@ from migrate.syntax.walking import every
 def with_forward_passes(inputs: Sequence[Input]) -> list[Input]:
     """The files of a project in which those are called `forward`. A class that others inherit from may have one in
     them, which its `__call__` calls."""
+    if not any("def __call__(" in one.source.text for one in inputs):
+        return list(inputs)
     inherited = {
         (nodes.dotted(base.value) or "").rpartition(".")[2]
         for one in inputs
         for cls in every(one.source.module, cst.ClassDef)
         for base in cls.bases
     }
-    return [
-        one.edited(_edits(one.source.module, inherited)) if "__call__" in one.source.text else one for one in inputs
-    ]
+    return [one.edited(_edits(one.source.module, inherited)) for one in inputs]
 
 
 def _edits(module: cst.Module, inherited: set[str]) -> Edits:
     edits = Edits()
-    if all(one.name.value != "__call__" for one in every(module, cst.FunctionDef)):
-        return edits
     imported = imported_names(module)
     for cls in every(module, cst.ClassDef):
         body = suites.suite_of(cls.body.body)

@@ -19,7 +19,7 @@ import libcst as cst
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites, usage
-from migrate.syntax.chains import DEVICES, MOVED
+from migrate.syntax.chains import DEVICES, MOVED, devices_given
 from migrate.syntax.nodes import Expr
 from migrate.syntax.walking import every
 
@@ -103,8 +103,8 @@ def _read_behind(module: cst.Module, loop: cst.For) -> bool:
     binding = [one for one in every(module, cst.For) if names & set(usage.target_names(one.target))]
     binding += [one for one in every(module, cst.BaseComp) if names & set(usage.target_names(one.for_in.target))]
     inside = {name for one in binding for name in every(one, cst.Name)}
-    read = [one for one in every(module, cst.Name) if one.value in names and one not in inside]
-    return any(one.value in set(usage.loads(module)) for one in read)
+    outside = {one.value for one in every(module, cst.Name) if one.value in names and one not in inside}
+    return bool(outside & set(usage.loads(module)))
 
 
 # -- expressions ------------------------------------------------------------------------------------------------------
@@ -151,9 +151,8 @@ def _asks(test: Expr, entries: set[str]) -> bool:
 def _unplaced(node: Expr) -> Expr:
     """What an expression moves to a device, the expression itself where it moves none."""
     while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in MOVED:
-        given = [arg.value for arg in node.args if arg.keyword is None or arg.keyword.value == "device"]
-        keywords = {arg.keyword.value for arg in node.args if arg.keyword is not None}
-        if not keywords <= {"device", "non_blocking"} or len(given) > 1 or not all(map(_is_device, given)):
+        given = devices_given(node)
+        if given is None or len(given) > 1 or not all(map(_is_device, given)):
             break
         node = node.func.value
     return node

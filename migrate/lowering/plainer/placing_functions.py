@@ -15,7 +15,7 @@ import libcst as cst
 from migrate.lowering.plainer.copied_input import Exchanging
 from migrate.lowering.rounds import Input
 from migrate.syntax import nodes, suites
-from migrate.syntax.chains import DEVICES, MOVED
+from migrate.syntax.chains import DEVICES, MOVED, devices_given
 from migrate.syntax.mentions import mentions, times_defined
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
@@ -106,9 +106,8 @@ def _is_whole(loop: cst.CompFor) -> bool:
 
 def _places_only(call: cst.Call) -> bool:
     """Whether `.to(...)` is given a device alone."""
-    plain = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "device"]
-    keywords = {arg.keyword.value for arg in call.args if arg.keyword is not None}
-    return keywords <= {"device", "non_blocking"} and all((nodes.dotted(one) or "") in DEVICES for one in plain)
+    given = devices_given(call)
+    return given is not None and all((nodes.dotted(one) or "") in DEVICES for one in given)
 
 
 # -- where it is called -----------------------------------------------------------------------------------------------

@@ -22,13 +22,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import libcst as cst
 
 from migrate.known.qualified import file_of, spelled
 from migrate.known.script import Script
 from migrate.lowering.plainer.body_at_call import Site, at_call
-from migrate.lowering.plainer.copied_input import Edits, edited
+from migrate.lowering.plainer.copied_input import Edits, Exchanging, edited
 from migrate.lowering.rounds import Input, Lowered
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import AnyNode, Expr, Statement
@@ -91,8 +92,9 @@ def _edits(cls: cst.ClassDef, name: str, script: Script, overridden: Container[s
     return edits if edits.instead else None
 
 
-def _is_call(call: cst.Call, method: str) -> bool:
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value == method
+def _calls(node: cst.CSTNode, method: str) -> list[cst.Attribute]:
+    """What a piece of code calls by the name of a method: `self.loss.backward`."""
+    return [one for one in usage.methods_called(node) if one.attr.value == method]
 
 
 # -- methods in the place of their calls ------------------------------------------------------------------------------
@@ -109,16 +111,13 @@ def _whole(
         calls = list(_calls_of_self(method))
         backward = [line for line, call in calls if _name_of(call) in for_callers]
         lines = list(every(method.body, cst.SimpleStatementLine))
-        backward += [line for line in lines if any(_is_call(call, "backward") for call in usage.calls(line))]
+        backward += [line for line in lines if _calls(line, "backward")]
         last = max(map(lines.index, backward), default=-1)
         for line, call in calls:
             called = methods.get(_name_of(call))
             if called is None or called.name.value == method.name.value or lines.index(line) > last:
                 continue
-            whole = called.name.value not in for_callers and any(
-                _is_call(one, "step") for one in every(called, cst.Call)
-            )
-            if whole or (called.name.value not in for_callers and not _computes(called, methods)):
+            if called.name.value not in for_callers and (_calls(called, "step") or not _computes(called, methods)):
                 continue
             body = at_call(called, Site(line, call, method), method=True)
             if body is not None:
@@ -126,20 +125,11 @@ def _whole(
                 taken.add(called.name.value)
         if not found:
             return method, taken
-        method = nodes.visited(method, _Exchanging(found))
+        instead: dict[cst.CSTNode, Any] = {
+            line: cst.FlattenSentinel(body) if body else cst.RemoveFromParent() for line, body in found.items()
+        }
+        method = nodes.visited(method, Exchanging(instead, {}))
     return method, taken
-
-
-class _Exchanging(cst.CSTTransformer):
-    def __init__(self, instead: Mapping[Statement, list[Statement]]) -> None:
-        super().__init__()
-        self.instead = instead
-
-    def leave_SimpleStatementLine(
-        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
-    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement] | cst.RemovalSentinel:
-        made = self.instead.get(original_node)
-        return updated_node if made is None else cst.FlattenSentinel(made) if made else cst.RemoveFromParent()
 
 
 def _calls_of_self(method: cst.FunctionDef) -> Iterator[tuple[cst.SimpleStatementLine, cst.Call]]:
@@ -156,15 +146,13 @@ def _name_of(call: cst.Call) -> str:
 
 def _goes_backward(method: cst.FunctionDef) -> bool:
     """Whether a method goes backward for those that call it, which step."""
-    calls = list(every(method, cst.Call))
-    return any(_is_call(one, "backward") for one in calls) and not any(_is_call(one, "step") for one in calls)
+    return bool(_calls(method, "backward")) and not _calls(method, "step")
 
 
 def _lacks_loss(method: cst.FunctionDef) -> bool:
     """Whether a method goes backward from what those that call it have computed: `self.loss.backward()`, or from what
     they give it."""
-    backward = [call.func for call in every(method, cst.Call) if _is_call(call, "backward")]
-    losses = [func.value for func in backward if isinstance(func, cst.Attribute)]
+    losses = [func.value for func in _calls(method, "backward")]
     kept = [one.attr.value for one in losses if isinstance(one, cst.Attribute) and nodes.dotted(one.value) == "self"]
     given = {one.name.value for one in method.params.params} & {nodes.dotted(one) for one in losses}
     return bool(given or set(kept) - usage.attributes_set(method.body))
@@ -187,7 +175,7 @@ def _named(
     method: cst.FunctionDef, methods: Mapping[str, cst.FunctionDef], overridden: Container[str]
 ) -> cst.FunctionDef:
     """A method in which what goes backward has a name of its own, and all that it is computed of there."""
-    if not any(_is_call(one, "backward") for one in every(method, cst.Call)):
+    if not _calls(method, "backward"):
         return method
     taken = {one.value for one in every(method, cst.Name)} - set(usage.attributes(method.body))
     made = nodes.visited(method, _Naming(taken, methods, overridden))
@@ -241,8 +229,8 @@ class _Naming(cst.CSTTransformer):
 
 
 def _goes_back(statement: cst.BaseStatement) -> bool:
-    small = suites.alone(statement) if isinstance(statement, cst.SimpleStatementLine) else None
-    return isinstance(small, cst.Expr) and isinstance(small.value, cst.Call) and _is_call(small.value, "backward")
+    call = suites.call_alone(statement)
+    return call is not None and _name_of(call) == "backward"
 
 
 def _attributes_computed(statement: cst.CSTNode) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
@@ -206,7 +206,8 @@ class RegionFinding(RegionStatements):
             self.refuse_early_clips([statements[i] for i in own], self.reached(self.history(backward), loss), sorting)
             trained = self.trained_by(statements, backward, steps)
             again, problem = self.replayed(self.history(start), [statements[i] for i in own], loss, set(trained))
-            sorting.weighed |= self.going_on_from(again, statements, own)
+            carried = {name for one in again for name in usage.changes(one)}  # computed again for this gradient
+            sorting.weighed |= {own[i] for i in self.weighed([statements[i] for i in own], carried)}
             body, early, after = self.part_body(statements, own, needed, sorting)
             if number:
                 parts[-1].after.extend(early)
@@ -418,9 +419,10 @@ class RegionFinding(RegionStatements):
                 names -= set(usage.stores(statement))
         return found
 
-    def weighed(self, statements: Sequence[Statement]) -> set[int]:
-        """The statements that gradients of weights flow through, be it past every model."""
-        names: set[str] = set()
+    def weighed(self, statements: Sequence[Statement], carried: Iterable[str] = ()) -> set[int]:
+        """The statements that gradients of weights flow through, be it past every model. `carried`: the names that they
+        flow through from before."""
+        names = set(carried)
         found: set[int] = set()
         for number, statement in enumerate(statements):
             dependency = self.dependency(statement)
@@ -429,22 +431,6 @@ class RegionFinding(RegionStatements):
                 names |= dependency.stores
             else:
                 names -= set(usage.stores(statement))
-        return found
-
-    def going_on_from(
-        self, again: Sequence[Statement], statements: Sequence[Statement], own: Sequence[int]
-    ) -> set[int]:
-        """The statements of a part that go on from what an earlier region has computed, as far as the loss function
-        computes that again for its gradient."""
-        names = {name for one in again for name in usage.changes(one)}
-        found: set[int] = set()
-        for number in own:
-            dependency = self.dependency(statements[number])
-            if dependency.loads & names:
-                found.add(number)
-                names |= dependency.stores
-            else:
-                names -= set(usage.stores(statements[number]))
         return found
 
     def masks_inside(

@@ -118,7 +118,7 @@ class StepInputs(LossFunctions):
                 if static:
                     statics[name] = node
                 elif perhaps:
-                    inputs[name] = nodes.call("jax.tree.map", self.taken_in(node).func, node)  # None stays None
+                    inputs[name] = self.each_taken_in(node)  # None stays None
                 else:
                     inputs[name] = self.as_array(Value(node, kind)).node
             elif self.reachable(name):
