@@ -11,7 +11,6 @@ import libcst as cst
 
 from migrate.diagnostics import Unsupported
 from migrate.known.kinds import (
-    UNKNOWN,
     Autocast,
     DType,
     Function,
@@ -205,16 +204,7 @@ class StepInputs(LossFunctions):
 
     def enters_jax(self, node: Expr) -> bool:
         """Whether a value in a dict is an array in jit, or a number, whatever it is outside."""
-        if isinstance(node, cst.Subscript):
-            kind = self.asked(node).kind
-            return isinstance(kind, Tensor) or is_batch(kind) or self.takes_rows(node)
         return isinstance(self.kind_of(node), Number | Tensor) or self.is_of_batch(node)
-
-    def takes_rows(self, node: cst.Subscript) -> bool:
-        """Whether an expression takes several rows by their numbers, `v[indices]`, as arrays and tensors alone do."""
-        index = node.slice[0].slice
-        kind = self.asked(index.value).kind if isinstance(index, cst.Index) else UNKNOWN
-        return isinstance(kind, Tensor) and kind.has_axes
 
     def is_of_batch(self, node: Expr) -> bool:
         """Whether an expression is what the data loading gives, or a tensor that methods make of it: `y.float()`."""
@@ -222,20 +212,12 @@ class StepInputs(LossFunctions):
             if f"Tensor.{node.func.attr.value}" not in RULES:
                 return False
             node = node.func.value
-        return is_batch(self.asked(node).kind if isinstance(node, cst.Subscript) else self.kind_of(node))
+        return is_batch(self.kind_of(node))
 
     def values_written(self, name: str) -> list[Expr]:
-        """The values of a dict that is written out, and of what is put under keys of it; none of others."""
+        """The values of a dict that is written out; none of others."""
         written = self.env.definitions.get(name)
-        if not isinstance(written, cst.Dict):
-            return []
-        stored = [
-            one.value
-            for one in every(self.own_body, cst.Assign)
-            for target in one.targets
-            if isinstance(target.target, cst.Subscript) and nodes.dotted(target.target.value) == name
-        ]
-        return [*(element.value for element in written.elements), *stored]
+        return [element.value for element in written.elements] if isinstance(written, cst.Dict) else []
 
     def taken_apart(self, step: Step, name: str) -> bool:
         """Whether a batch is more than one array: a step takes parts of it, or hands it on to a function, or
