@@ -44,7 +44,7 @@ class HandedOver(Initialisation, UserCalls):
             if place is None or self.passed_in(place) or place.scope != self.scope or self.facts is None:
                 continue
             whole = isinstance(kind, Items) and kind.items is not None and part in kind.items
-            given = isinstance(part, Model | Optimizer) and self.context == "function" and (part is kind or whole)
+            given = isinstance(part, Model | Optimizer) and self.context != "module" and (part is kind or whole)
             if given and place in self.touched and self.ends_here():
                 self.script.handed.discard(place)
                 self.script.given_up.add(place)

@@ -74,6 +74,8 @@ class ReplacedParts(PartsLeftOut, FrozenWeights):
         if found is None or not isinstance(value, cst.Call) or not self.makes_part(value):
             return None
         facts, field = self.script.classes[found.cls], field_of(found.path)
+        if self._takes_in(value, target):
+            raise Unsupported("MIG204", f"{nodes.code(target)} becomes a module that holds what was there before")
         if found.place is not None:
             self._refuse_elsewhere(target, found.owner, found.place)
         tied = [key for pair in facts.ties.items() for key in pair if key.startswith(".".join(found.path) + ".")]
@@ -100,6 +102,14 @@ class ReplacedParts(PartsLeftOut, FrozenWeights):
         self.replaced.add((found.place, found.path))
         new = NewPart(_in_flax(facts, found.path), self._collections(part.kind.options[0]))
         return [*made, *self._weights_of(found.place, new)]
+
+    def _takes_in(self, value: cst.Call, target: Expr) -> bool:
+        """Whether a module is made of the one whose place it takes, or of a part of that:
+        `net.fc = nn.Sequential(nn.ReLU(), net.fc)`. What only asks it for a size, `net.fc.in_features`, does not."""
+        path, asked = nodes.code(target), {size for sizes in _SIZES.values() for size in sizes}
+        reads = [one for one in every(value, (cst.Attribute, cst.Subscript)) if nodes.code(one) == path]
+        sizes = [one for one in every(value, cst.Attribute) if nodes.code(one.value) == path]
+        return len(reads) > sum(one.attr.value in asked or one.attr.value in ("weight", "bias") for one in sizes)
 
     def _unplaced(self, value: Expr) -> Expr:
         """`nn.Linear(512, 2)` of `nn.Linear(512, 2).to(device)`: JAX places arrays itself."""

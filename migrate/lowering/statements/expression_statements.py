@@ -62,7 +62,9 @@ class ExpressionStatements(Averaging, Setup, Calls, Checkpoints, NamesInTorch, L
         value = self.expr(node)
         if not isinstance(node, cst.Call) and value.node is node and self.torch_name(node) is not None:
             return []  # `torch.nn.BCELoss` alone, which does nothing
-        if isinstance(value.kind, Model | Device) or (isinstance(node, cst.Call) and isinstance(value.node, cst.Name)):
+        own = isinstance(node, cst.Call) and isinstance(value.node, cst.Call) and value.node.func.deep_equals(node.func)
+        nothing = isinstance(value.kind, Model | Device) and not own  # `trainer.fit()` may give the model back
+        if nothing or (isinstance(node, cst.Call) and isinstance(value.node, cst.Name)):
             return []  # model.eval(), x.requires_grad_()
         return suites.rebuilt(line, small, small.with_changes(value=layouts.first(value)))
 
