@@ -18,7 +18,7 @@ from migrate.known.states import COUNT, State
 from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.expressions.user_calls import UserCalls
 from migrate.lowering.initial.initialisation import Initialisation
-from migrate.lowering.scope import NOWHERE
+from migrate.lowering.scope import HOST_CONTEXTS, NOWHERE
 from migrate.lowering.weights.frozen_weights import frozen_as_received
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
@@ -44,7 +44,7 @@ class HandedOver(Initialisation, UserCalls):
             if place is None or self.passed_in(place) or place.scope != self.scope or self.facts is None:
                 continue
             whole = isinstance(kind, Items) and kind.items is not None and part in kind.items
-            given = isinstance(part, Model | Optimizer) and self.context != "module" and (part is kind or whole)
+            given = isinstance(part, Model | Optimizer) and self.context in HOST_CONTEXTS and (part is kind or whole)
             if given and place in self.touched and self.ends_here():
                 self.script.handed.discard(place)
                 self.script.given_up.add(place)

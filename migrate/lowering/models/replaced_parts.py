@@ -48,6 +48,7 @@ _SIZES: dict[str, dict[str, int | None]] = {
     "torch.nn.LSTM": {**_OF_NETWORK},
     "torch.nn.GRU": {**_OF_NETWORK},
 }
+_SIZE_NAMES = frozenset(size for sizes in _SIZES.values() for size in sizes)
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class ReplacedParts(PartsLeftOut, FrozenWeights):
         if found is None or not isinstance(value, cst.Call) or not self.makes_part(value):
             return None
         facts, field = self.script.classes[found.cls], field_of(found.path)
-        if self._takes_in(value, target):
+        if _takes_in(value, target):
             raise Unsupported("MIG204", f"{nodes.code(target)} becomes a module that holds what was there before")
         if found.place is not None:
             self._refuse_elsewhere(target, found.owner, found.place)
@@ -102,14 +103,6 @@ class ReplacedParts(PartsLeftOut, FrozenWeights):
         self.replaced.add((found.place, found.path))
         new = NewPart(_in_flax(facts, found.path), self._collections(part.kind.options[0]))
         return [*made, *self._weights_of(found.place, new)]
-
-    def _takes_in(self, value: cst.Call, target: Expr) -> bool:
-        """Whether a module is made of the one whose place it takes, or of a part of that:
-        `net.fc = nn.Sequential(nn.ReLU(), net.fc)`. What only asks it for a size, `net.fc.in_features`, does not."""
-        path, asked = nodes.code(target), {size for sizes in _SIZES.values() for size in sizes}
-        reads = [one for one in every(value, (cst.Attribute, cst.Subscript)) if nodes.code(one) == path]
-        sizes = [one for one in every(value, cst.Attribute) if nodes.code(one.value) == path]
-        return len(reads) > sum(one.attr.value in asked or one.attr.value in ("weight", "bias") for one in sizes)
 
     def _unplaced(self, value: Expr) -> Expr:
         """`nn.Linear(512, 2)` of `nn.Linear(512, 2).to(device)`: JAX places arrays itself."""
@@ -163,7 +156,7 @@ class ReplacedParts(PartsLeftOut, FrozenWeights):
     def size_of_part(self, node: cst.Attribute) -> Value | None:
         """`model.fc.in_features`: what the constructor has for it, in terms of its arguments, else a length of the
         weight; None of other attributes."""
-        if not any(node.attr.value in sizes for sizes in _SIZES.values()):
+        if node.attr.value not in _SIZE_NAMES:
             return None
         found = self._part_at(node.value)
         if found is None:
@@ -309,7 +302,7 @@ class ReplacedParts(PartsLeftOut, FrozenWeights):
         return bool(sizes) and not any(True for _ in every(small.value, cst.Call))
 
     def _told_size(self, node: cst.Attribute) -> bool:
-        found = self._part_at(node.value) if any(node.attr.value in sizes for sizes in _SIZES.values()) else None
+        found = self._part_at(node.value) if node.attr.value in _SIZE_NAMES else None
         return found is not None and self._written_size(found, node.attr.value) is not None
 
     def _weights_of(self, place: Place, part: NewPart) -> list[Statement]:
@@ -371,6 +364,15 @@ class ReplacedParts(PartsLeftOut, FrozenWeights):
         """Whether the part that goes may have weights in a collection."""
         start = "/".join((what, *part.path)) + "/"
         return any(leaf.flax.startswith(start) for leaf in weights_of(self.script, self.script.places[place]))
+
+
+def _takes_in(value: cst.Call, target: Expr) -> bool:
+    """Whether a module is made of the one whose place it takes, or of a part of that:
+    `net.fc = nn.Sequential(nn.ReLU(), net.fc)`. What only asks that for a size, `net.fc.in_features`, does not."""
+    path = nodes.code(target)
+    reads = [one for one in every(value, (cst.Attribute, cst.Subscript)) if nodes.code(one) == path]
+    asking = [one for one in every(value, cst.Attribute) if one.attr.value in {*_SIZE_NAMES, "weight", "bias"}]
+    return len(reads) > len([one for one in asking if nodes.code(one.value) == path])
 
 
 def _axis(axis: int, moves: Sequence[Move]) -> int | None:
