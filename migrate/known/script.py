@@ -239,6 +239,8 @@ class Script(ByRound):
     objects: dict[str, set[Place]] = field(default_factory=dict)  # class that is no module -> variables with one of it
     # classes of which a scope has several objects, whose models and optimizers it uses
     told_apart: set[str] = field(default_factory=set)
+    # classes of modules of which a model would become a part that goes on under its own name
+    around_models: set[str] = field(default_factory=set)
     # methods that take a key since others do that are called in their place
     keyed: set[str] = field(default_factory=set)
     found_keyed: set[str] = field(default_factory=set)

@@ -66,6 +66,7 @@ def _captured(block: cst.CSTNode) -> frozenset[str]:
     return frozenset(usage.loads(every(block, (cst.FunctionDef, cst.Lambda))))
 
 
+COUNTING_ONES = ("tqdm.trange", "tqdm.auto.trange", "tqdm.notebook.trange", "tqdm.autonotebook.trange")  # as `range`
 _TITLED = {"iterate": "labml.monit.iterate"}  # that show progress, and take what it is of first
 _FROM_ITS_START = ("itertools.cycle", "itertools.islice", "itertools.chain")
 
@@ -297,7 +298,11 @@ class Binding(Scalars, MaskedSelections):
         return source
 
     def shown_through(self, call: cst.Call) -> Expr | None:
-        """What a call gives one by one as it is, `loader` of `tqdm(loader)`; None of other calls."""
+        """What a call gives one by one as it is, `loader` of `tqdm(loader)`, `range(n)` of `trange(n)`; None of other
+        calls."""
+        counting = (nodes.dotted(call.func) or "").endswith("trange") and self.shows_progress(call.func)
+        if counting and full_name(call.func, imported_names(self.unit.source.module)) in COUNTING_ONES:
+            return nodes.call("range", *(arg.value for arg in call.args if arg.keyword is None))
         if self.shows_progress(call.func) or self.starts_as(call.func):
             first = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "iterable"]
             return first[0] if first else None

@@ -65,6 +65,8 @@ class BuiltinCalls(AttributesByName, AttributesAsked, Distributed, HostDraws, Bi
         chained = (nodes.dotted(node.func) or "").rpartition(".")[2] == "chain"
         alike = all(kind == given[0] for kind in given) or not chained
         kinds = [value.kind for value, arg in zip(values, node.args, strict=True) if arg.value is shown]
+        if shown is not None and not kinds:
+            kinds = [self.expr(shown).kind]
         return Value(made, kinds[0] if kinds and alike else UNKNOWN)
 
     def builtin_call(self, node: cst.Call, name: str) -> Value:

@@ -85,8 +85,10 @@ class NamedLambdas(Scope):
             values = {name: nodes.parenthesized(arg.value) for name, arg in zip(own, given, strict=True)}
             called = nodes.substituted(body.with_changes(args=fixed), values)
             made = called.with_changes(args=[*called.args, *rest])
-            for part in every(made, cst.CSTNode):
-                self.unit.source.positions.setdefault(part, self.unit.source.positions[node])
+            places = self.unit.source.positions
+            if node in places:  # an example is of no place
+                for part in every(made, cst.CSTNode):
+                    places.setdefault(part, places[node])
             self.unit.spelled_out[node] = made
         return self.expr(self.unit.spelled_out[node])
 

@@ -33,9 +33,10 @@ def part_of_result(scope: Scope, node: cst.Subscript) -> tuple[FunctionFacts, Ex
 
 def function_called(scope: Scope, call: cst.Call) -> FunctionFacts | None:
     """The function of the script's own that is called, or the method of an object of its own classes."""
-    kind = scope.kind_of(call.func)
-    if isinstance(kind, Function):
-        return scope.script.functions.get(kind.name)
+    itself = nodes.dotted(call.func) == "self"
+    kind = (scope.own_method_of("self.__call__") if itself else None) or scope.kind_of(call.func)
+    if isinstance(kind, Function | Instance):
+        return scope.script.functions.get(kind.name if isinstance(kind, Function) else f"{kind.cls}.__call__")
     owner = scope.kind_of(call.func.value) if isinstance(call.func, cst.Attribute) else None
     if not isinstance(owner, Instance) or not isinstance(call.func, cst.Attribute):
         return None

@@ -159,7 +159,8 @@ class TorchCalls(Losses, PretrainedTables, ChosenOptimizers, Distributed, Metric
             raise Unsupported("MIG302", f"{api}: a generator of its own")
         creation = rule.family in ("creation", "random") and not any(isinstance(v.kind, Tensor) for v in values)
         kinds = [part for value in values for part in kinds_in(value.kind)]
-        if (creation and (generated or id(node) in self.script.host_sites)) or (
+        feeds = id(node) in self.script.host_sites and not self.under_jit
+        if (creation and (generated or feeds)) or (
             any(isinstance(kind, Host) for kind in kinds) and not any(isinstance(kind, Tensor) for kind in kinds)
         ):
             func = node.func

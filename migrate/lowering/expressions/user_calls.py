@@ -89,6 +89,8 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
                     self.load_in_place(facts, name, value.kind)
                 elif isinstance(value.kind, Module) and facts.copies_parts:
                     models[name] = class_of_part(value.kind)
+                elif isinstance(value.kind, Instance) and self.looks_at_models(value.kind.cls):
+                    models[name] = value.kind.cls
                 self.refuse_unknown_model(facts, name, arg.value, value.kind)
                 itself = facts.qualname in self.script.by_value and nodes.dotted(arg.value) == "self"
                 self.pass_kind(facts, name, self.object_kind(arg.value) if itself else value.kind)
@@ -214,7 +216,9 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
                     self._note_attribute(facts, attribute, later)
                 text = f"{spelled(facts.qualname)}, called by a loss, uses self.{attribute}, which changes in training"
                 raise Unsupported("MIG401", f"{text}: jit keeps its first value, unless it is an argument")
-        if any(state.place.of_self and state.place.scope != self.scope.rpartition(".")[0] for state in facts.states):
+        own = self.scope.rpartition(".")[0]
+        needed = [self.outside(facts, state.place) for state in facts.states]
+        if any(place.of_self and place.scope != own for place in needed):
             raise Unsupported("MIG401", f"{spelled(facts.qualname)}, called by a loss outside its class, has models")
 
     def _note_attribute(self, facts: FunctionFacts, attribute: str, later: Sequence[FunctionFacts]) -> None:

@@ -146,8 +146,11 @@ class ValueCalls(
             return self.own_pass(node, kind)
         if isinstance(kind, Loss):
             return self.loss_call(node, callee, kind)
+        called = self.own_method_of("self.__call__") if nodes.dotted(node.func) == "self" else None
         if isinstance(kind, Instance) and f"{kind.cls}.__call__" in self.script.functions:
-            return self.user_call(node, callee, Function(f"{kind.cls}.__call__"))
+            called = Function(f"{kind.cls}.__call__")
+        if called is not None:
+            return self.user_call(node, callee, called)
         if kind == CHECKPOINT:
             raise as_model(node)
         if isinstance(kind, Items):

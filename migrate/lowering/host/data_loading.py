@@ -70,6 +70,7 @@ _FROM_NUMPY = kept(nodes.expression("torch.from_numpy"))
 DEVICE = kept(nodes.expression('torch.device("cpu")'))  # of torch code that loads data
 
 
+_SHOWING = "torchvision.utils"  # what is computed in JAX is shown as a copy
 _IN_JIT = ("forward", "setup", "region")
 
 
@@ -90,12 +91,14 @@ class DataLoading(Generators):
             for part in _parts(arg.value):
                 self.given_function(part)
                 self.sink(self.kind_of(part))
-            self.sink(value.kind)
+            made_here = isinstance(value.kind, Tensor) and value.kind.origins == {id(arg.value)}
+            if made_here or not name.startswith(_SHOWING):
+                self.sink(value.kind)
             self.keep(arg.value)
             args.append(arg.with_changes(value=for_torch(value)))
         graphs.refuse_in_jit(name, [self.kind_of(arg.value) for arg in node.args], self.context in _IN_JIT)
         what = "loader" if name.endswith("DataLoader") else "data"
-        if name.startswith("torchvision.utils"):
+        if name.startswith(_SHOWING):
             what = "tensor"
         if name.startswith("torch.utils.tensorboard"):
             what = "writer"

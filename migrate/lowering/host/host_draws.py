@@ -257,6 +257,8 @@ class _Undrawn(cst.CSTTransformer):
         func, torchs = updated_node.func, self.scope.torch_name(original_node.func) or ""
         if torchs in _ZEROS and isinstance(func, cst.Attribute) and not any(arg.keyword for arg in updated_node.args):
             return updated_node.with_changes(func=func.with_changes(attr=cst.Name(_ZEROS[torchs])))
+        if torchs == "torch.randint":
+            return _integers(updated_node) or updated_node
         name = self.scope.host_only(nodes.dotted(func) or "")
         return _sample(updated_node, name) or updated_node if name else updated_node
 
@@ -293,6 +295,21 @@ class _Undrawn(cst.CSTTransformer):
         if len(sizes) < 2 or any(arg.keyword or arg.star for arg in sizes):
             return nodes.expression("{x}[:1]", x=node)
         return node.with_changes(args=[sizes[0].with_changes(value=cst.Integer("1")), *sizes[1:]])
+
+
+def _integers(call: cst.Call) -> Expr | None:
+    """`torch.zeros(size, dtype=torch.long)` for `torch.randint(high, size)`; None where its size is not at hand."""
+    plain = [arg for arg in call.args if arg.keyword is None]
+    told = {arg.keyword.value: arg for arg in call.args if arg.keyword is not None}
+    if any(arg.star for arg in call.args) or not told.keys() <= {"low", "high", "size", "dtype", "device"}:
+        return None
+    size = told.get("size") or (plain[-1] if len(plain) > 1 else None)
+    owner = call.func.value if isinstance(call.func, cst.Attribute) else None
+    if size is None or owner is None:
+        return None
+    dtype = told["dtype"].value if "dtype" in told else cst.Attribute(owner, cst.Name("long"))
+    func = cst.Attribute(owner, cst.Name("zeros"))
+    return cst.Call(func, nodes.arguments([size.value], {"dtype": dtype}))
 
 
 def _draws_rows(node: cst.Call) -> bool:

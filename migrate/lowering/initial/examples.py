@@ -23,6 +23,7 @@ from migrate.known.kinds import (
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import DICT, loop_kind
 from migrate.lowering.expressions.passed_on import gone_over, starts_anew
+from migrate.lowering.expressions.results_followed import assigned_once
 from migrate.lowering.host.graphs import element_of, loads_graphs
 from migrate.lowering.host.host_draws import GENERATORS, HostDraws
 from migrate.lowering.initial.attributes_followed import Followed, attribute_given, with_receiver
@@ -59,10 +60,13 @@ class _Sources(cst.CSTTransformer):
 class Examples(StateAccess, HostDraws, Binding):
     """What a model is first called with, as it can be written where the model is made."""
 
-    def resolve(self, example: Example, early: bool, following: frozenset[str] = frozenset()) -> list[Expr]:
+    def resolve(
+        self, example: Example, early: bool, following: frozenset[str] = frozenset(), through_objects: bool = False
+    ) -> list[Expr]:
         """The example's arguments in terms of this scope: the parameters of functions between are followed to
         their calls, and attributes of other objects to what these are given (`following`: those on the way here).
-        `early`: a loader that this scope makes further down is written out."""
+        `early`: a loader that this scope makes further down is written out, and attributes are followed where that is
+        asked for (`through_objects`)."""
         arguments, scope, definitions = list(example.arguments), example.scope, example.definitions
         held: dict[str, Expr] = {}
         for _ in range(6):
@@ -79,8 +83,9 @@ class Examples(StateAccess, HostDraws, Binding):
             call = next((site for site in sites if self.leads_here(site.scope)), sites[0])
             given = call.bound
             own = f"{self.scope}.".startswith(f"{scope.rpartition('.')[0]}.")
-            if not early and facts.method and (not own or self.script.is_constructor(self.scope)):
-                arguments = [self.without_object(argument, scope, following, held) for argument in arguments]
+            apart = not own or (not early and self.script.is_constructor(self.scope))
+            if facts.method and apart and (through_objects or not early):
+                arguments = [self.without_object(argument, scope, early, following, held) for argument in arguments]
             if not early and facts.method and not own:
                 given = with_receiver(call)
             standing = _stand_ins(facts, call.bound)
@@ -103,7 +108,9 @@ class Examples(StateAccess, HostDraws, Binding):
         hidden = [name for name in usage.loads(argument) if name in own and self.env.lookup(name) is not None]
         return nodes.substituted(argument, {name: nodes.name(f"{name}_of_{facts.node.name.value}") for name in hidden})
 
-    def without_object(self, argument: Expr, method: str, following: frozenset[str], held: dict[str, Expr]) -> Expr:
+    def without_object(
+        self, argument: Expr, method: str, early: bool, following: frozenset[str], held: dict[str, Expr]
+    ) -> Expr:
         """What a method gives a model, with names in the place of attributes of its object: `held` takes what these are
         given, in terms of this scope."""
         cls = method.rpartition(".")[0]
@@ -113,7 +120,10 @@ class Examples(StateAccess, HostDraws, Binding):
             given = attribute_given(self.script.methods(cls), name) if path not in following else None
             if given is None or self.is_bound_by_constructor(cls, name):
                 return None
-            found = self.resolve(Example(given[0], (given[1],), {}, trained=False), False, following | {path})
+            facts = self.script.functions[given[0]]
+            own = {one: value for one in facts.own_names if (value := assigned_once(facts, one)) is not None}
+            inner = Example(given[0], (given[1],), own, trained=False)
+            found = self.resolve(inner, early, following | {path}, through_objects=True)
             return None if "self" in usage.loads(found[0]) else found[0]
 
         return nodes.visited(argument, Followed(value_of, held))
@@ -182,6 +192,7 @@ class Examples(StateAccess, HostDraws, Binding):
     ) -> tuple[list[Statement], list[Expr] | None]:
         """Statements that prepare an example, and the arguments of `init`; None where a name is not bound yet.
         `whole`: those of which all that is in a batch is given."""
+        resolved = [nodes.visited(argument, _Worked(self)) for argument in resolved]
         found = _Sources()
         arguments = [argument.deep_clone().visit(found) for argument in resolved]
         sources = found.sources
@@ -390,6 +401,31 @@ class _Placed(cst.CSTTransformer):
             return updated_node
         placed = all(nodes.code(arg.value).rpartition(".")[2] in ("device", "cuda") for arg in updated_node.args)
         return func.value if placed else updated_node
+
+
+class _Worked(cst.CSTTransformer):
+    """What an example is worked on with, without what its shape does not go by: of `x + torch.zeros_like(x)`, and of
+    `extract(scales, t) * x`, whose function is another file's, `x`. There the result has mostly the shape of what is
+    worked on; Flax refuses weights of another shape as soon as they meet a real input."""
+
+    def __init__(self, scope: Examples) -> None:
+        super().__init__()
+        self.scope = scope
+
+    def leave_BinaryOperation(self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation) -> Expr:
+        left, right = updated_node.left, updated_node.right
+        if not isinstance(updated_node.operator, cst.Add | cst.Subtract | cst.Multiply | cst.Divide):
+            return updated_node
+        zeros = f"torch.zeros_like({nodes.code(nodes.bare(left))})"
+        if isinstance(updated_node.operator, cst.Add | cst.Subtract) and nodes.code(right) == zeros:
+            return self._alone(left, updated_node)
+        there = self.scope.available(left)
+        if there == self.scope.available(right):
+            return updated_node
+        return self._alone(left if there else right, updated_node)
+
+    def _alone(self, side: Expr, whole: cst.BinaryOperation) -> Expr:
+        return nodes.bare(side) if whole.lpar else side
 
 
 def _keeps_generator(cls: cst.ClassDef) -> bool:

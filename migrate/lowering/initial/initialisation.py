@@ -232,6 +232,9 @@ class Initialisation(MethodFeatures, MethodExamples, TakenExamples):
                 zeros = self.example_of_zeros(cls, self.made_by(place))
                 zeros = zeros or self.example_of_tokens(cls) or self.example_of_features(cls, self.made_by(place))
                 prepared, arguments = [], zeros or None
+            if arguments is None and early and example is not None:
+                further = [self.afresh(each) for each in self.resolve(example, early, through_objects=True)]
+                prepared, arguments = self.example_arguments(further, (), function, names)
             if arguments is None:
                 self.waiting.add(place)
                 return None

@@ -33,7 +33,13 @@ class LookedAt(Scope):
             return False
         if self._is_trained(place):
             self.script.owned.add(place)
+        elif source.scope == f"{place.scope}.__init__" and len(self.roots(place)) > 1:
+            self.script.told_apart.add(place.scope)
         return place not in self.script.owned and self._is_given(place, source) and not self._is_value(place.scope)
+
+    def looks_at_models(self, cls: str) -> bool:
+        """Whether the objects of a class look at models of others."""
+        return any(self.looked_at(Place(cls, name)) for name in self.script.attributes.get(cls, ()))
 
     def _is_given(self, place: Place, source: Place) -> bool:
         kind = self.script.attributes.get(place.scope, {}).get(place.name)

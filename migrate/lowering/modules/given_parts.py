@@ -74,6 +74,7 @@ class GivenParts(ToldFields):
         if len(itself) + len(copied) != usage.loads(scope).count(target.value):
             return ""
         if len(itself) > 1:
+            self.script.around_models |= set(itself)
             raise Unsupported("MIG201", f"{target.value} is given to several modules, which share its weights")
         return (itself + copied)[0] if itself + copied else ""
 

@@ -72,10 +72,12 @@ def test_by_part(leaves: Sequence[Leaf], chosen: AbstractSet[str], subject: str)
 
 def test_by_path(leaves: Sequence[Leaf], chosen: AbstractSet[str], subject: str, separator: str) -> str | None:
     """The test of whether a parameter is a chosen one, by its path with some separator."""
-    if any(WILDCARD.search(leaf.flax) for leaf in leaves):
-        return None
     paths = {leaf.flax.removeprefix("params/"): str(leaf.flax in chosen) for leaf in leaves}
-    prefixes = [_quoted(prefix.replace("/", separator)) for prefix in _prefixes(paths, "True")]
+    begun = _prefixes(paths, "True")
+    heads = {path[: found.start()] for path in paths if (found := WILDCARD.search(path))}
+    if any(prefix.startswith(head) for head in heads for prefix in begun):
+        return None  # a part of a row, of which it may be one element and not another
+    prefixes = [_quoted(prefix.replace("/", separator)) for prefix in begun]
     return f"{subject}.startswith({prefixes[0] if len(prefixes) == 1 else '(' + ', '.join(prefixes) + ')'})"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -69,6 +69,7 @@ from migrate.lowering.plainer.loaders_named import with_loaders_named
 from migrate.lowering.plainer.loops_over_leaves import with_steps_in_place
 from migrate.lowering.plainer.methods_of_bases import with_methods_of_bases
 from migrate.lowering.plainer.modes_around import with_modes_written_out
+from migrate.lowering.plainer.modules_around_models import with_modules_around_models
 from migrate.lowering.plainer.modules_that_train import with_trainers_apart
 from migrate.lowering.plainer.names_first import with_names_first
 from migrate.lowering.plainer.names_given_again import with_names_apart
@@ -109,6 +110,7 @@ from migrate.lowering.plainer.versions_asked import with_versions_settled
 from migrate.lowering.rounds import Input, Lowered, lower_project
 from migrate.options import DEFAULT, CheckpointFormat, Options
 from migrate.syntax import nodes, suites, usage
+from migrate.syntax.mentions import mentions
 from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
 
@@ -262,7 +264,7 @@ def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> lis
     bases = with_names_left(inputs, lowered[0].script) or with_names_of_bases(inputs, lowered[0].script)
     methods = bases or with_inherited_methods(inputs, lowered[0].script) or with_steps_in_place(inputs, lowered)
     made = methods or with_updates_in_place(inputs, lowered) or with_updates_of_objects(inputs, lowered)
-    made = made or with_freezing_in_place(inputs, lowered)
+    made = made or with_freezing_in_place(inputs, lowered) or with_modules_around_models(inputs, lowered)
     made = made or with_freezing_where_made(inputs) or with_parts_at_hand(inputs)
     made = made or with_gradients_read(inputs, lowered) or with_kept_returned(inputs, lowered)
     made = made or with_loaders_named(inputs, lowered)
@@ -314,20 +316,16 @@ def _plan(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> _Plan:
 def _objects_apart(files: Mapping[str, SourceFile], script: Script, taken: set[str]) -> list[_Copy]:
     """A copy of its class for each object that a scope tells from another one of the class by its name alone."""
     copies: list[_Copy] = []
+    modules = [one.module for one in files.values()]
     for cls in sorted(script.told_apart):
         name = f"{cls}.__init__"
         definition = _definition(files, name, script.functions[name]) if name in script.functions else None
-        module = files[file_of(cls)].module
-        lines = every(module, cst.SimpleStatementLine)
-        objects = [made for line in lines if (made := _made(line, spelled(cls))) is not None]
-        mentions = sum(each.value == spelled(cls) for one in files.values() for each in every(one.module, cst.Name))
-        if (
-            definition is None
-            or mentions != len(objects) + 1
-            or not all(_is_only_asked(each.value, module) for each, _ in objects)
-        ):
+        objects = [made for module in modules for made in _objects_made(module, spelled(cls))]
+        known = {call.func for _, call, _ in objects} | ({definition.name} if definition is not None else set())
+        shown = any(mentions(module, spelled(cls), known) for module in modules)
+        if definition is None or shown or not all(_is_only_asked(each.value, scope) for each, _, scope in objects):
             continue
-        for each, call in objects[1:]:
+        for each, call, _ in objects[1:]:
             wanted = spelled(cls) + each.value.title().replace("_", "")
             copies.append(
                 _Copy(file_of(cls), definition, usage.unused_name(wanted, taken), frozenset({usage.site_of(call)}))
@@ -336,21 +334,26 @@ def _objects_apart(files: Mapping[str, SourceFile], script: Script, taken: set[s
     return copies
 
 
-def _made(line: cst.SimpleStatementLine, cls: str) -> tuple[cst.Name, cst.Call] | None:
-    """The name and the call of `a = Agent(...)`; None for other statements."""
-    small = line.body[0]
-    if not isinstance(small, cst.Assign) or len(small.targets) != 1:
-        return None
-    name, call = small.targets[0].target, small.value
-    if not isinstance(name, cst.Name) or not isinstance(call, cst.Call) or nodes.dotted(call.func) != cls:
-        return None
-    return name, call
+def _objects_made(module: cst.Module, cls: str) -> Iterator[tuple[cst.Name, cst.Call, cst.Module | cst.FunctionDef]]:
+    """The name and the call of each `a = Agent(...)` of a file, with the function that it stands in, or the file."""
+    around = {line: one for one in every(module, cst.FunctionDef) for line in every(one, cst.SimpleStatementLine)}
+    for line in every(module, cst.SimpleStatementLine):
+        small = suites.alone(line)
+        if isinstance(small, cst.Assign) and len(small.targets) == 1:
+            name, call = small.targets[0].target, small.value
+            if isinstance(name, cst.Name) and isinstance(call, cst.Call) and nodes.dotted(call.func) == cls:
+                yield name, call, around.get(line, module)
 
 
-def _is_only_asked(name: str, module: cst.Module) -> bool:
-    """Whether a name that is given an object is used for nothing but its attributes, and given nothing else."""
-    asked = sum(nodes.dotted(each.value) == name for each in every(module, cst.Attribute))
-    return sum(each.value == name for each in every(module, cst.Name)) == asked + 1
+def _is_only_asked(name: str, scope: cst.Module | cst.FunctionDef) -> bool:
+    """Whether a name that is given an object is used for nothing but its attributes, is called and handed to functions,
+    and is given nothing else."""
+    calls = usage.calls(scope)
+    known = sum(nodes.dotted(each.value) == name for each in every(scope, cst.Attribute))
+    known += sum(nodes.dotted(call.func) == name for call in calls)
+    handed = [arg.value for call in calls if isinstance(call.func, cst.Name) for arg in call.args if not arg.star]
+    known += sum(nodes.dotted(each) == name for each in handed)
+    return sum(each.value == name for each in every(scope, cst.Name)) == known + 1
 
 
 def _by_class(facts: FunctionFacts) -> dict[tuple[str, ...], list[CallSite]]:

@@ -111,6 +111,7 @@ class HandedModels(GivenParts):
         if self.cls or not isinstance(value.kind, Model):
             return value
         if (nodes.dotted(written) or "") not in self.grafted:
+            self.script.around_models.add(cls)
             taken = f"{nodes.code(written)}, which has weights of its own, becomes a part of a {spelled(cls)}"
             raise Unsupported("MIG404", f"{taken}: in Flax the weights of a part are its owner's")
         self.script.classes[cls].holds_parts = True

@@ -33,6 +33,7 @@ from migrate.known.kinds import (
 from migrate.known.weight_kinds import AnyWeight, Group, Parameters, Selection, Weight
 from migrate.lowering.expressions.elements import kinds_in, part_kind
 from migrate.lowering.expressions.named_lambdas import NamedLambdas
+from migrate.lowering.expressions.results_followed import function_called
 from migrate.lowering.expressions.typed_tensors import tensor_type
 from migrate.lowering.host.data_loading import DEVICE, DataLoading
 from migrate.lowering.initial.initialisation import Initialisation
@@ -59,6 +60,7 @@ from migrate.rules.catalogue import RULES
 from migrate.rules.rule import Value
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
+from migrate.syntax.walking import every
 
 # Attributes that say what DistributedDataParallel exchanges, and when.
 _OF_PROCESSES = frozenset({"require_backward_grad_sync", "_ddp_params_and_buffers_to_ignore"})
@@ -284,6 +286,18 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
         lines = [cst.SimpleStatementLine([first], leading_lines=line.leading_lines), *made]
         return [lowered for each in lines for lowered in self.statement(each)]
 
+    def does_more(self, node: Expr) -> bool:
+        """Whether an expression calls a function of the script's own that prints, or sets what others read."""
+        facts = function_called(self, node) if isinstance(node, cst.Call) else None
+        if facts is None:
+            return False
+        own = self.in_file_of(facts.qualname)
+        calls = [one.value for one in every(facts.node.body, cst.Expr) if isinstance(one.value, cst.Call)]
+        set_there = [one.target for one in every(facts.node.body, cst.AssignTarget)]
+        return any(own.torch_name(call.func) is None for call in calls) or any(
+            isinstance(target, cst.Attribute | cst.Subscript) for target in set_there
+        )
+
     def assign(
         self,
         line: cst.SimpleStatementLine,
@@ -339,13 +353,15 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             for target in targets:
                 self.bind(target, kind)
             names = {nodes.dotted(target) for target in targets}
+            told = [line.with_changes(body=[cst.Expr(node)])] if self.does_more(small.value) else []
             if names & self.script.host_devices:
-                return suites.rebuilt(line, small, small.with_changes(value=DEVICE))
+                return [*told, *suites.rebuilt(line, small, small.with_changes(value=DEVICE))]
             used = names & self.script.device_used
             in_class = self.context == "method" and self.facts is None  # what reads it may know the object alone
             if not used and not in_class:
-                return []
-            return suites.rebuilt(line, small, small.with_changes(value=nodes.expression("jax.default_backend()")))
+                return told
+            backend = node if told else nodes.expression("jax.default_backend()")
+            return suites.rebuilt(line, small, small.with_changes(value=backend))
         if (
             isinstance(kind, Module)
             and self.context in HOST_CONTEXTS

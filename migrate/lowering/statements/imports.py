@@ -15,7 +15,7 @@ from migrate.files.imports import Written
 from migrate.known.kinds import UNKNOWN, Kind, Model, Optimizer, Plain, ProjectModule, Scheduler, TorchName
 from migrate.known.qualified import is_module, path_of
 from migrate.library_modules import MIXIN, REGISTERS, is_torch, role
-from migrate.lowering.expressions.binding import Binding
+from migrate.lowering.expressions.binding import COUNTING_ONES, Binding
 from migrate.lowering.expressions.einops_calls import einops_kind
 from migrate.lowering.expressions.elements import kinds_in
 from migrate.lowering.models.borrowed_models import from_borrowed, import_borrowed, is_borrowed_whole
@@ -32,6 +32,7 @@ _PROGRESS = (
     "tqdm.auto.tqdm",
     "tqdm.notebook.tqdm",
     "tqdm.autonotebook.tqdm",
+    *COUNTING_ONES,
     "rich.progress.track",
     "fastprogress.progress_bar",
     "fastprogress.fastprogress.progress_bar",

@@ -9,6 +9,7 @@ import libcst as cst
 
 from migrate.known.kinds import Function, Kind, Leaf, Model, Optimizer, Place
 from migrate.known.weight_kinds import LISTING, Parameters, Selection, Weight
+from migrate.lowering.expressions.results_followed import function_called
 from migrate.lowering.models.object_history import changed_of_object, methods_reached
 from migrate.lowering.scope import Scope
 from migrate.lowering.updates.cut_off import attached, cuts_off
@@ -56,10 +57,8 @@ class GradientFlow(Scope):
             owner = self.kind_of_name(text.rpartition(".")[0])
             if isinstance(owner, Model) and owner.place is not None and text.rpartition(".")[2] not in _NOT_FORWARD:
                 found.add(self.root(owner.place))
-            if isinstance(kind, Function):
-                facts = self.script.functions[kind.name]
-                if not numbers and cuts_off(self, facts):
-                    continue
+            facts = function_called(self, call)
+            if facts is not None and (numbers or not cuts_off(self, facts)):
                 found |= {self.root(place) for place in facts.models_run}
         return found
 

@@ -18,7 +18,7 @@ from migrate.known.states import BATCH_STATS, PARAMS
 from migrate.lowering.modules.module_weights import CONSTANT
 from migrate.lowering.scope import NOWHERE
 from migrate.lowering.weights.gradient_lists import GradientLists
-from migrate.lowering.weights.plain_weights import Looped
+from migrate.lowering.weights.plain_weights import Looped, PlainWeights
 from migrate.lowering.weights.selections import names_of_pair
 from migrate.lowering.weights.weight_dicts import model_of_state
 from migrate.syntax import nodes, suites, usage
@@ -75,23 +75,37 @@ class StateLoops(GradientLists):
 
     def entries(self, node: cst.For) -> _Entries | None:
         """What a loop over state dicts runs through; None for other loops."""
+        names, body = names_of_pair(node.target), suites.suite_of(node.body.body)
+        if isinstance(node.target, cst.Name) and _changed_by_key(body, node.target.value):
+            return self.entries_by_key(node.target.value, node.iter, body)
         if not isinstance(node.iter, cst.Call):
             return None
-        names, body = names_of_pair(node.target), suites.suite_of(node.body.body)
         if nodes.dotted(node.iter.func) == "zip":
             found = [self.model_of_entries(arg.value, "values") for arg in node.iter.args]
             models = [model for model in found if model is not None]
             if names is None or not len(names) == len(found) == len(models):
                 return None
             by_name = dict(zip(names, models, strict=True))
-            return _Entries(by_name, list(_of_floats(body, by_name.keys() | {""}, "")), "")
+            return _entries(by_name, list(_of_floats(body, by_name.keys() | {""}, "")), "")
         model = self.model_of_entries(node.iter, "items")
         if model is None or names is None or len(names) != 2:
             return None
         key, entry = names
         looked_up = _LookedUp(key, self)
         body = [nodes.visited(statement.deep_clone(), looked_up) for statement in _of_floats(body, {entry}, key)]
-        return _Entries({entry: model, **looked_up.models}, body, key)
+        return _entries({entry: model, **looked_up.models}, body, key)
+
+    def entries_by_key(self, key: str, over: Expr, body: Sequence[Statement]) -> _Entries | None:
+        """What `for k in weights: average[k].copy_(...)` runs through, where the keys are those of a state dict."""
+        keys = isinstance(over, cst.Call) and isinstance(over.func, cst.Attribute) and over.func.attr.value == "keys"
+        owner = (
+            over.func.value if keys and isinstance(over, cst.Call) and isinstance(over.func, cst.Attribute) else over
+        )
+        if self.model_of_dict_of_state(owner) is None:
+            return None
+        looked_up = _LookedUp(key, self, by_key=True)
+        body = [nodes.visited(statement.deep_clone(), looked_up) for statement in _of_floats(body, set(), key)]
+        return _entries(looked_up.models, body, key)
 
     def model_of_entries(self, node: Expr, method: str) -> Model | None:
         """The model of `model.state_dict().items()`, or of the items of such a dict that has a name."""
@@ -107,14 +121,56 @@ class StateLoops(GradientLists):
 
 
 def only_averaged(name: str, statements: Sequence[Statement]) -> bool:
-    """Whether a state dict is looked up by nothing but such loops over another one."""
+    """Whether a state dict is looked up by nothing but such loops, over another one or over its keys."""
     inside = 0
     for loop in every(cst.Module(list(statements)), cst.For):
-        names = names_of_pair(loop.target)
-        if names is not None and len(names) == 2 and nodes.code(loop.iter).endswith(".state_dict().items()"):
-            text = f"{name}[{names[0]}]"
-            inside += sum(nodes.code(found) == text for found in every(loop.body, cst.Subscript))
+        names, over = names_of_pair(loop.target), nodes.code(loop.iter)
+        if names is not None and len(names) == 2 and over.endswith(".state_dict().items()"):
+            inside += _times_looked_up(name, names[0], loop)
+        elif names is not None and len(names) == 2 and _changed_by_key(suites.suite_of(loop.body.body), *names):
+            inside += _times_looked_up(name, names[0], loop) + (over == f"{name}.items()")
+        elif isinstance(loop.target, cst.Name) and loop.orelse is None:
+            key = loop.target.value
+            if _changed_by_key(suites.suite_of(loop.body.body), key):
+                inside += _times_looked_up(name, key, loop) + (over in (name, f"{name}.keys()"))
     return 0 < inside == usage.loads(statements).count(name)
+
+
+def _times_looked_up(name: str, key: str, loop: cst.For) -> int:
+    return sum(nodes.code(found) == f"{name}[{key}]" for found in every(loop.body, cst.Subscript))
+
+
+def _changed_by_key(body: Sequence[Statement], key: str, entry: str = "") -> bool:
+    """Whether all that the statements do is to change entries of dicts in place: `average[k].data.copy_(...)`."""
+    calls = [suites.call_alone(one) for one in body]
+    roots = [_root(call) if call is not None else None for call in calls]
+    return bool(roots) and all(root is not None and _is_entry(root, key, entry) for root in roots)
+
+
+def _is_entry(node: Expr, key: str, entry: str) -> bool:
+    named = (
+        isinstance(node, cst.Subscript) and isinstance(node.value, cst.Name) and nodes.code(node).endswith(f"[{key}]")
+    )
+    return named or bool(entry and nodes.dotted(node) == entry)
+
+
+def _root(node: Expr) -> Expr | None:
+    """The x of `x.data.mul_(a).add_(b)`; None where a method of the chain changes nothing."""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return None
+    receiver = node.func.value
+    if not usage.is_in_place(node.func.attr.value):
+        return None
+    data = isinstance(receiver, cst.Attribute) and receiver.attr.value == "data"
+    plain = receiver.value if data and isinstance(receiver, cst.Attribute) else receiver
+    return _root(plain) if isinstance(plain, cst.Call) else plain
+
+
+def _entries(models: dict[str, Model], body: Sequence[Statement], key: str) -> _Entries:
+    """The same of statements that say `weight` for `weight.data`."""
+    looped = [Looped(name, model.place or NOWHERE, f"{name}_grad") for name, model in models.items()]
+    plain = PlainWeights(looped)
+    return _Entries(models, [plain.visited(one) for one in body], key)
 
 
 def _changed(body: Sequence[Statement]) -> list[str]:
@@ -155,11 +211,11 @@ def _only_places(statement: Statement, key: str) -> bool:
 
 
 class _LookedUp(cst.CSTTransformer):
-    """`weights[k]` is `weight`, a variable of its own."""
+    """`weights[k]` is `weight`, a variable of its own. `by_key`: it is called after the name of the dict."""
 
-    def __init__(self, key: str, scope: StateLoops) -> None:
+    def __init__(self, key: str, scope: StateLoops, by_key: bool = False) -> None:
         super().__init__()
-        self.key, self.scope = key, scope
+        self.key, self.scope, self.by_key = key, scope, by_key
         self.models: dict[str, Model] = {}
 
     def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> Expr:
@@ -168,5 +224,7 @@ class _LookedUp(cst.CSTTransformer):
         if model is None or not isinstance(index, cst.Index) or nodes.dotted(index.value) != self.key:
             return updated_node
         name = owner.value.removesuffix("s") if isinstance(owner, cst.Name) and owner.value.endswith("s") else "weight"
+        if self.by_key and isinstance(owner, cst.Name):
+            name = f"{owner.value.removesuffix('_dict').removesuffix('_state')}_weight"
         self.models[name] = model
         return cst.Name(name)

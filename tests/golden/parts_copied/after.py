@@ -143,8 +143,8 @@ def make_model(width=8, count=2):
 
 model = make_model()
 rng_key = jax.random.key(0)
-rng_key, subkey, subkey2 = jax.random.split(rng_key, 3)
-params = model.init(subkey2, jax.random.randint(subkey, (4, 6), 0, 10))["params"]
+rng_key, subkey = jax.random.split(rng_key)
+params = model.init(subkey, jnp.zeros((4, 6), dtype=jnp.int32))["params"]
 optimizer = optax.adam(1e-3)
 opt_state = optimizer.init(params)
 

@@ -221,11 +221,9 @@ def main():
     args = parser.parse_args()
     key = jax.random.key(0)
     model = get_model(args.classes)
-    key, subkey, subkey2 = jax.random.split(key, 3)
-    example = [
-        (jnp.zeros((4, 1, 8, 8)), jax.random.randint(subkey, (4,), 0, 3)) for subkey in jax.random.split(subkey, 4)
-    ][0]
-    variables = model.init(subkey2, example[0])
+    key, subkey = jax.random.split(key)
+    example = [(jnp.zeros((4, 1, 8, 8)), jnp.zeros(4, dtype=jnp.int32)) for _ in range(4)][0]
+    variables = model.init(subkey, example[0])
     model_params, model_batch_stats = variables["params"], variables["batch_stats"]
     optimizer = optax.multi_transform(
         {"trained": optax.adam(1e-2), "frozen": optax.set_to_zero()},
