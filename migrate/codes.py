@@ -362,10 +362,10 @@ CODES: dict[str, Code] = _codes(
     Code(
         "MIG518",
         "what only tells of torch's own workings is left out",
-        "print the number where it matters; drop the argument, which recent versions of torch refuse",
-        "`scheduler(verbose=True)`, which versions of torch before 2.7 print the changes of a learning rate for, or "
-        "TensorBoard's `add_graph(model, x)`, which draws how torch computes a model. The training is the same "
-        "without.",
+        "print what matters yourself; drop an argument that recent versions of torch refuse",
+        "`scheduler(verbose=True)`, which versions of torch before 2.7 print the changes of a learning rate for, "
+        "TensorBoard's `add_graph(model, x)`, which draws how torch computes a model, or what an initialising function "
+        "prints of layers without the weight that it asks for. The training is the same without.",
         Severity.NOTE,
     ),
     Code(

@@ -182,6 +182,8 @@ class Script(ByRound):
     kept_sites: dict[int, KeptSite] = field(default_factory=dict, metadata=IN_ONE_ROUND)
     # loops that take values out of JAX in a loss -> the sums with a gradient that they add to
     summed_while_acting: dict[int, frozenset[str]] = field(default_factory=dict, metadata=IN_ONE_ROUND)
+    # forward passes between backward() and the step
+    passes_between: set[int] = field(default_factory=set, metadata=IN_ONE_ROUND)
     # functions whose losses go on in their callers
     going_on: set[str] = field(default_factory=set, metadata=IN_ONE_ROUND)
     made_in_jit: set[str] = field(default_factory=set)  # classes of the user's own of which jit makes objects

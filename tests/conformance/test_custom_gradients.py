@@ -92,10 +92,51 @@ UNUSED = """class Own(Function):
 def run(x, y):
     return Own.apply(x, y)
 """
+NEAREST = """class Nearest(Function):
+    @staticmethod
+    def forward(ctx, x, codes):
+        with torch.no_grad():
+            distances = torch.addmm((codes**2).sum(dim=1), x, codes.t(), alpha=-2.0)
+            _, found = torch.min(distances, dim=1)
+            ctx.mark_non_differentiable(found)
+            return found
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise RuntimeError("no gradient")
+
+
+class Own(Function):
+    @staticmethod
+    def forward(ctx, x, codes):
+        found = Nearest.apply(x, codes)
+        ctx.save_for_backward(found, codes)
+        ctx.mark_non_differentiable(found)
+        return torch.index_select(codes, dim=0, index=found), found
+
+    @staticmethod
+    def backward(ctx, gradient, _):
+        of_x, of_codes = None, None
+        if ctx.needs_input_grad[0]:
+            of_x = gradient.clone()
+        if ctx.needs_input_grad[1]:
+            found, codes = ctx.saved_tensors
+            of_codes = torch.zeros_like(codes)
+            of_codes.index_add_(0, found, gradient)
+        return of_x, of_codes
+
+
+def run(x, y):
+    made, found = Own.apply(x, y)
+    return made * (1 + found.float().sum())
+"""
 CALL = "\nprint(run(torch.ones(3, 3), torch.ones(3, 3)))\n"
 
 
-@pytest.mark.parametrize("text", [RELU, LINEAR, STRAIGHT_THROUGH, UNUSED], ids=["relu", "linear", "ste", "unused"])
+TEXTS = {"relu": RELU, "linear": LINEAR, "ste": STRAIGHT_THROUGH, "unused": UNUSED, "nearest": NEAREST}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
 def test_values_and_gradients(text: str, float64: None) -> None:
     made = rewritten.clean(HEAD + text + CALL)
     assert "jax.custom_vjp" in made.text and "ctx." not in made.text
@@ -114,7 +155,8 @@ def test_values_and_gradients(text: str, float64: None) -> None:
 
 BODY = "    @staticmethod\n    def forward(ctx, x):\n        {0}\n        return x * 2\n\n    @staticmethod\n"
 DECLINED = {
-    "ctx.mark_non_differentiable(x)": "what forward asks of ctx",
+    "ctx.mark_non_differentiable(x)": "which may hold other than integers",
+    "ctx.set_materialize_grads(False)": "what forward asks of ctx",
     "ctx.save_for_backward(x * 2)": "other than names",
     "y = x\n        ctx.save_for_backward(y)\n        y = y + 1": "bound again",
     "x = x + torch.randn(3)": "draws random numbers",

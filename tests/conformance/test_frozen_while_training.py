@@ -465,3 +465,48 @@ def test_the_opposite_of_a_test_of_names(test: str) -> None:
     for name, rank, given in itertools.product(("a", "b", "c", "a in b"), (1, 2), (False, True)):
         told = {"name": name, "rank": rank, "given": given}
         assert bool(eval(opposite, {}, told)) is not bool(eval(test, {}, told)), opposite
+
+
+TABLE = """import torch
+import torch.nn as nn
+
+
+class Steps(nn.Module):
+    def __init__(self, count, depth):
+        super().__init__()
+        table = torch.stack([torch.sin(torch.arange(4.0) * number) for number in range(count)])
+        self.table = nn.Sequential(nn.Embedding.from_pretrained(table), nn.Linear(4, 4))
+        self.blocks = nn.ModuleList([nn.Linear(4, 4) for _ in range(depth)])
+        for layer in self.modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.constant_(layer.weight, 0.2)
+                nn.init.zeros_(layer.bias)
+
+    def forward(self, t):
+        x = self.table(t)
+        for block in self.blocks:
+            x = torch.relu(block(x))
+        return x
+
+
+def made(depth):
+    return Steps(10, depth)
+
+
+model = made(2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+losses = []
+for _ in range(3):
+    optimizer.zero_grad()
+    loss = (model(torch.tensor([1, 3])) - 1).pow(2).mean()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+    optimizer.step()
+    losses.append(loss.item())
+"""
+
+
+def test_a_frozen_table_beside_layers_that_are_counted_as_the_script_runs() -> None:
+    theirs, ours = rewritten.both(TABLE)
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=2e-5)
+    assert '.startswith("table/layers_0/")' in rewritten.clean(TABLE).text

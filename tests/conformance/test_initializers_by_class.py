@@ -140,3 +140,38 @@ def test_a_block_that_another_class_leaves_as_it_is() -> None:
     made = rewritten.fresh(SHARED.replace("OTHER", ""))
     assert ["modules of Other have the" in found.message for found in made.report.diagnostics] == [True]
     assert not rewritten.clean(SHARED.replace("OTHER", LOOP)).report.diagnostics
+
+
+TRIED = """import torch.nn as nn
+
+
+def fill(m):
+    if m.__class__.__name__.find("Conv") != -1:
+        try:
+            nn.init.constant_(m.weight.data, 0.1)
+            m.bias.data.fill_(0.3)
+        except AttributeError:
+            print("passed by", m.__class__.__name__)
+
+
+class ConvBlock(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 4, 3, bias=False)
+        self.second = nn.Conv2d(4, 4, 1)
+        self.apply(fill)
+
+    def forward(self, x):
+        return self.second(self.first(x))
+"""
+
+
+def test_what_lacks_a_weight_is_passed_by() -> None:
+    """Up to the weight that is missing, it is filled; what is printed of it is told."""
+    made = rewritten.clean(TRIED)
+    params = rewritten.executed(made.text)["ConvBlock"]().init(jax.random.key(0), np.zeros((1, 5, 5, 3)))["params"]
+    found = {"/".join((name, leaf)): np.unique(value) for name, part in params.items() for leaf, value in part.items()}
+    wanted = {"first/kernel": 0.1, "second/kernel": 0.1, "second/bias": 0.3}
+    assert found == {name: np.float32(value) for name, value in wanted.items()}
+    assert [one.code for one in made.report.diagnostics] == ["MIG518"]
+    assert rewritten.conversion(TRIED.replace("AttributeError", "ValueError")).report.exit_code == 1

@@ -282,3 +282,44 @@ with trange(0, 8, 2, desc="steps", disable=True) as bar:
 
 def test_a_counter_that_shows_progress() -> None:
     _compared(COUNTED)
+
+
+BETWEEN = """
+class Judge(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 1)
+        nn.init.constant_(self.lin.weight, 0.3)
+        nn.init.constant_(self.lin.bias, 0.05)
+    def forward(self, x):
+        return torch.sigmoid(self.lin(x))
+
+maker, judge = Net(), Judge()
+of_maker = torch.optim.SGD(maker.parameters(), lr=0.05)
+of_judge = torch.optim.SGD(judge.parameters(), lr=0.05)
+noise = torch.arange(48.0).reshape(4, 3, 4) / 48
+for step in range(4):
+    real = torch.ones(3, 4)
+    fake = maker(noise[step], torch.zeros(3))
+    judge.zero_grad()
+    told = judge(real).mean()
+    judged = judge(fake).mean()
+    d_loss = 1 - told + judged
+    d_loss.backward(retain_graph=True)
+    of_judge.step()
+    maker.zero_grad()
+    fake = maker(noise[step], torch.zeros(3))
+    judged = judge(fake).mean()
+    g_loss = F.mse_loss(fake, real) - judged
+    g_loss.backward()
+    fake = maker(noise[step], torch.zeros(3))
+    judged = judge(fake).mean()
+    of_maker.step()
+    losses.extend([g_loss.item(), d_loss.item(), told.item(), judged.item()])
+losses.append(maker.norm.running_mean.sum().item())
+"""
+
+
+def test_passes_between_backward_and_the_step() -> None:
+    """SRGAN looks at what it makes with the weights of before the step; statistics are counted each time."""
+    _compared(HEAD + BETWEEN)

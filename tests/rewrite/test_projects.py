@@ -128,6 +128,13 @@ def test_what_a_package_takes_from_itself_in_a_circle(tmp_path: Path) -> None:
     assert "model.init(" in texts(conversion)["train.py"]
 
 
+def test_what_a_file_makes_as_a_script_is_not_imported(tmp_path: Path) -> None:
+    tried = '\n\nif __name__ == "__main__":\n    model = Net()\n    print(model(torch.ones(1, 3)))\n'
+    use = "from model import *\n" + USE.replace("NET", "Net")
+    conversion = converted(write(tmp_path, {"model.py": MODEL + tried, "train.py": use}), "train.py")
+    assert conversion.report.diagnostics == ()
+
+
 def test_what_a_package_on_the_way_imports_for_nobody_is_left_out(tmp_path: Path) -> None:
     write(tmp_path, PACKAGE)
     made = converted(tmp_path, "train.py")

@@ -19,6 +19,7 @@ from migrate.known.kinds import (
     Kind,
     Number,
     Tensor,
+    is_batch,
 )
 from migrate.lowering.expressions.binding import Binding
 from migrate.lowering.expressions.elements import DICT, loop_kind
@@ -403,6 +404,15 @@ class _Placed(cst.CSTTransformer):
         return func.value if placed else updated_node
 
 
+def _has_several(args: Sequence[cst.Arg]) -> bool:
+    """Whether a call is given several sizes: `(2, 4)`, `[2, 4]` or `2, 4`."""
+    first = args[0].value if args else None
+    return len(nodes.elements(first) if isinstance(first, cst.Tuple | cst.List) else args) > 1
+
+
+_MADE_OF_SIZES = ("torch.zeros", "torch.ones", "torch.rand", "torch.randn", "torch.empty")
+
+
 class _Worked(cst.CSTTransformer):
     """What an example is worked on with, without what its shape does not go by: of `x + torch.zeros_like(x)`, and of
     `extract(scales, t) * x`, whose function is another file's, `x`. There the result has mostly the shape of what is
@@ -419,10 +429,33 @@ class _Worked(cst.CSTTransformer):
         zeros = f"torch.zeros_like({nodes.code(nodes.bare(left))})"
         if isinstance(updated_node.operator, cst.Add | cst.Subtract) and nodes.code(right) == zeros:
             return self._alone(left, updated_node)
-        there = self.scope.available(left)
-        if there == self.scope.available(right):
+        there = self._is_there(left)
+        kept = left if there else right
+        if there == self._is_there(right) or not self._is_tensor(kept):
             return updated_node
-        return self._alone(left if there else right, updated_node)
+        return self._alone(kept, updated_node)
+
+    def _is_there(self, side: Expr) -> bool:
+        return all(name == FIRST or self.scope.available_name(name) for name in usage.loads(side))
+
+    def _is_tensor(self, node: Expr) -> bool:
+        """Whether an expression surely gives a tensor with several axes, as inputs have, and no factor."""
+        match node:
+            case cst.Name():
+                kind = self.scope.kind_of(node)
+                return is_batch(kind) or (isinstance(kind, Tensor) and kind.rank > 1)
+            case cst.Call(func=func) if nodes.dotted(func) in (FIRST, "next"):
+                return True
+            case cst.Call(func=func) if self.scope.torch_name(func) in _MADE_OF_SIZES:
+                return _has_several(node.args)
+            case cst.Call(func=cst.Attribute(attr=cst.Name(value="reshape" | "view"))) if _has_several(node.args):
+                return True
+            case cst.Call(func=cst.Attribute(value=owner)) | cst.Subscript(value=owner):
+                return self._is_tensor(owner)
+            case cst.BinaryOperation(left=left, right=right):
+                return self._is_tensor(left) or self._is_tensor(right)
+            case _:
+                return False
 
     def _alone(self, side: Expr, whole: cst.BinaryOperation) -> Expr:
         return nodes.bare(side) if whole.lpar else side

@@ -128,6 +128,8 @@ class _Walk:
                     found |= self.small(small)
             elif isinstance(statement, cst.For) and _goes_through_weights(statement, self.module):
                 found |= self.loop(statement)
+            elif isinstance(statement, cst.Try) and _goes_on(statement):
+                found |= self.tried(statement)
             elif self.concerned:
                 raise Unsupported("MIG204", f"{type(statement).__name__} in a function given to apply")
         return found
@@ -149,6 +151,24 @@ class _Walk:
                 raise Unsupported("MIG204", told)  # which layer or direction it is, it goes by as well
             found |= turns[0]
         return found
+
+    def tried(self, node: cst.Try) -> dict[str, Expr]:
+        """What `try:` gives the module's weights; what it prints of those that are missing is not."""
+        body = suites.suite_of(node.body.body)
+        there = self.until_missing(body)
+        said = suites.suite_of(node.handlers[0].body.body)[0]
+        if len(there) < len(body) and suites.call_alone(said) is not None:
+            self.scope.unit.report(Unsupported("MIG518", nodes.code(said).strip()), said)
+        return self.block(there)
+
+    def until_missing(self, body: Sequence[Statement]) -> list[Statement]:
+        """The statements ahead of the first one that asks the module for a weight that it does not have, which ends
+        them with an AttributeError: `m.bias.data.fill_(0)` of a layer without one."""
+        for number, statement in enumerate(body):
+            asked = {path.split(".")[1] for path in usage.paths(statement) if path.startswith(f"{self.module}.")}
+            if any(not self.has(weight) for weight in asked & {"weight", "bias"}):
+                return list(body[:number])
+        return list(body)
 
     def turn(self, body: Sequence[Statement], name: str, text: str) -> dict[str, Expr]:
         """What one turn of such a loop gives, in which a variable is the name of a weight."""
@@ -310,6 +330,18 @@ _ORDERS = {
     cst.Equal: orders.eq,
     cst.NotEqual: orders.ne,
 }
+
+
+def _goes_on(node: cst.Try) -> bool:
+    """Whether a block only passes modules by that lack a weight: `except AttributeError:` that says so, or nothing."""
+    if len(node.handlers) != 1 or node.orelse is not None or node.finalbody is not None:
+        return False
+    handler = node.handlers[0]
+    lines = suites.suite_of(handler.body.body)
+    calls = [suites.call_alone(line) for line in lines]
+    caught = handler.type is not None and nodes.code(handler.type) == "AttributeError"
+    passes = all(isinstance(suites.alone(line), cst.Pass) for line in lines)
+    return caught and (passes or all(call is not None and nodes.dotted(call.func) == "print" for call in calls))
 
 
 def _goes_through_weights(node: cst.For, module: str) -> bool:

@@ -19,6 +19,7 @@ class Context:
     name: str
     saved: list[str] = field(default_factory=list)
     attributes: dict[str, str] = field(default_factory=dict)  # attribute -> the variable that holds its value
+    whole: list[str] = field(default_factory=list)  # what it says gradients end at
 
     @property
     def residuals(self) -> list[str]:
@@ -33,7 +34,8 @@ def context_of(forward: cst.FunctionDef, backward: cst.FunctionDef, static: list
     context = Context(own[0])
     taken = {*stored, *own, *bound, *parameter_names(backward.params.params)}
     saves = 0
-    for statement in suites.suite_of(forward.body.body):
+    for statement in statements_of(forward):
+        context.whole += marked(statement, context.name) or []
         call = saving(statement, context.name)
         if call is not None:
             saves += 1
@@ -57,6 +59,28 @@ def context_of(forward: cst.FunctionDef, backward: cst.FunctionDef, static: list
 
 def parameter_names(params: Sequence[cst.Param]) -> list[str]:
     return [parameter.name.value for parameter in params]
+
+
+def statements_of(forward: cst.FunctionDef) -> list[Statement]:
+    """The statements of a `forward`, which records no gradients: `with torch.no_grad():` says nothing there."""
+    found: list[Statement] = []
+    for statement in suites.suite_of(forward.body.body):
+        items = statement.items if isinstance(statement, cst.With) else []
+        nothing = [nodes.code(one.item) in _RECORDING_NOTHING and one.asname is None for one in items]
+        inside = isinstance(statement, cst.With) and all(nothing)
+        found += suites.suite_of(statement.body.body) if isinstance(statement, cst.With) and inside else [statement]
+    return found
+
+
+_RECORDING_NOTHING = ("torch.no_grad()", "no_grad()")
+
+
+def marked(statement: Statement, ctx: str) -> list[str] | None:
+    """The names in `ctx.mark_non_differentiable(indices)`; None for other statements."""
+    call = suites.call_alone(statement)
+    if call is None or nodes.dotted(call.func) != f"{ctx}.mark_non_differentiable":
+        return None
+    return [nodes.code(arg.value) for arg in call.args]
 
 
 def saving(statement: Statement, ctx: str) -> cst.Call | None:

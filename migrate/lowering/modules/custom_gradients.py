@@ -21,9 +21,11 @@ from migrate.lowering.modules.autograd_context import (
     attribute_set,
     context_of,
     declined,
+    marked,
     parameter_names,
     refuse_left,
     saving,
+    statements_of,
     unpacked,
 )
 from migrate.lowering.statements.functions import Functions
@@ -75,12 +77,18 @@ class CustomGradients(Functions):
         facts.node = node
         return facts
 
-    def _traced(self, facts: FunctionFacts, kinds: dict[str, Kind], body: Sequence[Statement]) -> list[Statement]:
-        """A body that JAX traces."""
+    def _traced(
+        self, facts: FunctionFacts, kinds: dict[str, Kind], body: Sequence[Statement], whole: Sequence[str] = ()
+    ) -> list[Statement]:
+        """A body that JAX traces. `whole`: what gradients end at as in JAX, since it holds whole numbers."""
         inner = self.function_scope(facts)
         inner.context = "region"
         inner.env.kinds.update(kinds)
         made = inner.suite(body)
+        for name in whole:
+            kind = inner.env.kinds.get(name)
+            if not isinstance(kind, Tensor) or kind.dtype not in ("int", "bool"):
+                raise declined(facts.qualname, f"mark_non_differentiable({name}), which may hold other than integers")
         if facts.found_reads or facts.found_needs_key:
             raise declined(facts.qualname, "draws random numbers, or uses a model")
         return made
@@ -90,7 +98,7 @@ class CustomGradients(Functions):
     ) -> cst.FunctionDef:
         kinds = {name: _tensor(facts.params.get(name, Never())) for name in facts.parameter_names}
         body = self._without(forward, context)
-        made = self._traced(facts, kinds, body)
+        made = self._traced(facts, kinds, body, context.whole)
         given = nodes.tuple_of([nodes.name(each) for each in context.residuals if each not in static])
         returns = Returns(lambda value: nodes.tuple_of([nodes.parenthesized(value), given], parentheses=False))
         made = [nodes.visited(each, returns) for each in made]
@@ -101,10 +109,10 @@ class CustomGradients(Functions):
     def _without(self, forward: cst.FunctionDef, context: Context) -> list[Statement]:
         """The body with nothing kept in `ctx`."""
         made: list[Statement] = []
-        for statement in suites.suite_of(forward.body.body):
+        for statement in statements_of(forward):
             call = saving(statement, context.name)
             attribute = attribute_set(statement, context.name)
-            if call is not None:
+            if call is not None or marked(statement, context.name) is not None:
                 continue
             if attribute is not None:
                 name, value = context.attributes.get(attribute[0]), attribute[1]

@@ -83,6 +83,7 @@ from migrate.lowering.plainer.optional_optimizers import with_optional_optimizer
 from migrate.lowering.plainer.options_of_dicts import with_options_written_out
 from migrate.lowering.plainer.own_module import with_own_names
 from migrate.lowering.plainer.parts_held import with_parts_at_hand
+from migrate.lowering.plainer.passes_before_backward import with_passes_before_backward
 from migrate.lowering.plainer.placed_entries import with_entries_left
 from migrate.lowering.plainer.placing_functions import with_nothing_placed
 from migrate.lowering.plainer.pretrained_transformers import with_pretrained_made
@@ -271,7 +272,7 @@ def _taken_otherwise(inputs: Sequence[Input], lowered: Sequence[Lowered]) -> lis
     made = made or with_told_by_callers(inputs, lowered) or with_asked_by_callers(inputs, lowered)
     made = made or with_weights_read_of_models(inputs, lowered) or with_graphs_apart(inputs, lowered)
     made = made or with_lists_apart(inputs, lowered) or with_attributes_apart(inputs, lowered)
-    made = made or with_sums_as_lists(inputs, lowered)
+    made = made or with_sums_as_lists(inputs, lowered) or with_passes_before_backward(inputs, lowered)
     return made or with_inputs_kept(inputs, lowered) or with_attributes_handed_on(inputs, lowered)
 
 

@@ -195,7 +195,7 @@ def _model_given(around: _Around, site: Site) -> Expr | None:
     names = argument_names(site.call.args, [one.name.value for one in init.params[1:]])
     given = {name: arg.value for name, arg in zip(names, site.call.args, strict=True)}
     model = given.get(around.parameter)
-    return model if nodes.dotted(model) else None
+    return model if model is not None and nodes.dotted(model) else None
 
 
 def _known_use(

@@ -353,7 +353,7 @@ class Assignments(InlineModels, HandedOver, TakenOver, Initialisation, DataLoadi
             for target in targets:
                 self.bind(target, kind)
             names = {nodes.dotted(target) for target in targets}
-            told = [line.with_changes(body=[cst.Expr(node)])] if self.does_more(small.value) else []
+            told: list[Statement] = [line.with_changes(body=[cst.Expr(node)])] if self.does_more(small.value) else []
             if names & self.script.host_devices:
                 return [*told, *suites.rebuilt(line, small, small.with_changes(value=DEVICE))]
             used = names & self.script.device_used

@@ -22,7 +22,7 @@ from migrate.lowering.models.borrowed_models import from_borrowed, import_borrow
 from migrate.lowering.models.summaries import PACKAGES as SUMMARIES
 from migrate.lowering.modules.registered_settings import only_in_module_classes
 from migrate.machine import NO_OPS, REGISTRIES
-from migrate.syntax import nodes
+from migrate.syntax import nodes, suites, usage
 from migrate.syntax.imported import module_written
 from migrate.syntax.nodes import Statement
 
@@ -41,6 +41,7 @@ _PROGRESS = (
     "alive_progress.alive_it",
     "progressbar.progressbar",
 )
+_AS_SCRIPT = ('__name__ == "__main__"', "__name__ == '__main__'")
 _SERVED = {name: name for name in ("contextlib.nullcontext", "accelerate.Accelerator")}  # as torch's own names are
 
 # what every Python 3 does without being asked
@@ -201,14 +202,21 @@ class Imports(Binding):
 
     def import_all(self, scope: str, line: cst.SimpleStatementLine) -> None:
         """`from model import *`: what `__all__` lists there, else every name without an underscore in front."""
-        names = self.script.public.get(scope)
+        names, of_script = self.script.public.get(scope), self.made_as_script(scope)
         for name in list(self.script.finals.get(scope, {})):
-            listed = name in names if names is not None else not name.startswith("_")
+            listed = name in names if names is not None else not name.startswith("_") and name not in of_script
             if listed and self.source_of(scope, name) != (self.unit.scope, name):  # else it has gone in a circle
                 kind = self.imported(scope, name, line, used=False)
                 self.env.kinds[name] = kind
                 if isinstance(kind, TorchName) and is_data_api(kind.name):
                     self.script.wanted_of.setdefault(scope, set()).add(name)
+
+    def made_as_script(self, scope: str) -> set[str]:
+        """The names that a file binds where it is run itself, and not imported."""
+        unit = self.unit.others.get(scope)
+        body = suites.suite_of(unit.source.module.body) if unit is not None else []
+        run = [one for one in body if isinstance(one, cst.If) and nodes.code(one.test) in _AS_SCRIPT]
+        return set(usage.stores(run)) - set(usage.stores([one for one in body if one not in run]))
 
     def source_of(self, scope: str, name: str) -> tuple[str, str]:
         """The file, and the name in it, where what a file imports is made."""

@@ -218,7 +218,9 @@ class RegionFinding(RegionStatements):
             parts.append(Part(loss, statements[backward], body, replayed, after, trained))
             start = backward + 1
         between = [s for s in statements[start:end] if not self.is_event(s, sorting)]
-        if any(map(self.uses_weights, between)):
+        using = {id(one) for one in between if self.uses_weights(one)}
+        self.script.passes_between |= using
+        if using:
             sorting.problem = "between backward() and the step a model is used, whose weights the step changes"
         parts[-1].after.extend(between)
         stepping = [statements[i] for i in steps]
