@@ -163,6 +163,8 @@ class TorchCalls(Losses, PretrainedTables, ChosenOptimizers, Distributed, Metric
         if (creation and (generated or feeds)) or (
             any(isinstance(kind, Host) for kind in kinds) and not any(isinstance(kind, Tensor) for kind in kinds)
         ):
+            if rule.draws and self.under_jit:
+                raise Unsupported("MIG302", f"{api} of what stays torch's, where jit traces: it would draw once")
             func = node.func
             if receiver is not None:
                 assert isinstance(func, cst.Attribute)
