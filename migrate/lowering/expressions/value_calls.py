@@ -46,6 +46,7 @@ from migrate.lowering.expressions.own_calls import OwnCalls
 from migrate.lowering.expressions.rows_of_packages import rows_of
 from migrate.lowering.expressions.user_calls import UserCalls
 from migrate.lowering.host import graphs
+from migrate.lowering.host.data_loading import for_torch
 from migrate.lowering.host.metrics import METRIC
 from migrate.lowering.host.transforms import RESHAPING, TRANSFORM, transformed_image
 from migrate.lowering.models.called_parts import CalledParts
@@ -178,6 +179,8 @@ class ValueCalls(
         if kind == Plain("class") and name and any(isinstance(value.kind, Host) for value in values):
             self.script.holding_data.add(inside(self.unit.scope, name))
         refuse_given_to_others(self, node, values)
+        if kind in (TRANSFORM, RESHAPING) and not self.under_jit:
+            values = [_as_torch(value) for value in values]
         made = node.with_changes(func=nodes.parenthesized(callee.node), args=placed(node.args, values))
         given = [value.kind for value in values]
         transformed = transformed_image(node, kind, given) or graphs.called_by(kind, given)
@@ -189,6 +192,11 @@ class ValueCalls(
         if self.context == "setup" and kind == Plain("imported"):
             return Value(made, FOREIGN)
         return Value(made, Plain("str") if name == "str" else UNKNOWN)
+
+
+def _as_torch(value: Value) -> Value:
+    """A value as a transform of torchvision's takes it: what is computed in JAX as a copy."""
+    return Value(for_torch(value), Host("tensor")) if isinstance(value.kind, Tensor) else value
 
 
 def as_model(node: cst.Call) -> Unsupported:

@@ -141,7 +141,7 @@ def _edits(around: _Around, inputs: Sequence[Input]) -> dict[str, Edits] | None:
             if site is not None and isinstance(node, cst.Name | cst.Attribute):
                 model = _model_given(around, site)
                 inner = scope[len(site.scope) :]
-                hidden = model is not None and any(binds(one_around, usage.loads(model)[0]) for one_around in inner)
+                hidden = model is not None and any(binds(each, usage.loads(model)[0]) for each in inner)
                 instead = _known_use(around, parent, node, None if hidden else model, inputs)
                 if instead is None:
                     return None
