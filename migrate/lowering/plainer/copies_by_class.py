@@ -82,6 +82,7 @@ from migrate.lowering.plainer.optimizers_outside import with_optimizers_outside
 from migrate.lowering.plainer.optional_optimizers import with_optional_optimizers_apart
 from migrate.lowering.plainer.options_of_dicts import with_options_written_out
 from migrate.lowering.plainer.own_module import with_own_names
+from migrate.lowering.plainer.pairs_as_dicts import with_pairs_as_dicts
 from migrate.lowering.plainer.parts_held import with_parts_at_hand
 from migrate.lowering.plainer.passes_before_backward import with_passes_before_backward
 from migrate.lowering.plainer.placed_entries import with_entries_left
@@ -171,6 +172,7 @@ _FIRST: tuple[Callable[[Sequence[Input]], list[Input]], ...] = (
     with_steps_in_loops,
     with_filled_one_by_one,
     with_bare_forms,
+    with_pairs_as_dicts,
     with_constructors_of_bases,
     with_versions_settled,
     with_lambdas_named,
