@@ -163,6 +163,8 @@ class FunctionFacts(ByRound):
     found_trains: bool = False
     traced: bool = False  # called from what jit traces
     found_traced: bool = False
+    evaluated: bool = False  # a method that an optimizer evaluates as its closure, which it gives the weights
+    found_evaluated: bool = False
     asks_numbers: bool = field(default=False, metadata=IN_ONE_ROUND)  # of tensors, which jit has as arrays
 
     def kind_given(self, name: str) -> Kind:

@@ -39,6 +39,7 @@ from migrate.lowering.expressions.elements import DICT, kinds_in, without_names
 from migrate.lowering.expressions.starred_calls import spread, starred_more, with_state
 from migrate.lowering.host.host_draws import HostDraws
 from migrate.lowering.models.object_history import changed_of_object, methods_reached, used_of_object
+from migrate.lowering.models.objects_at_hand import held_in_object
 from migrate.lowering.models.taken_by_objects import TakenByObjects
 from migrate.lowering.modules.builders import Builders, class_of_part
 from migrate.lowering.scope import HOST_CONTEXTS
@@ -130,6 +131,7 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
             raise Unsupported(
                 "MIG404", f"{spelled(kind.name)} changes {', '.join(sorted({s.what for s in facts.writes}))}"
             )
+        self.know_owner(node, facts)
         added = self.take_built(facts) | self.draws_for(facts, node.args, facts.method)
         passed = nodes.extended(self.threaded_args(facts, args, followed), added)
         self.lost |= {self.outside(facts, place): node for place in facts.keeps}
@@ -139,6 +141,14 @@ class UserCalls(TakenByObjects, Arguments, Builders, HostDraws, Binding):
         result = self.of_its_argument(facts, facts.result)
         result = self.annotated_object(facts) if type(result) is Kind else result
         return Value(made, self.built_kind(result)) if alone else self.called_before(node, Value(made, result), facts)
+
+    def know_owner(self, node: cst.Call, facts: FunctionFacts) -> None:
+        """Notes the object whose method is given the weights that the object has: `trainer.loss(trainer.params, x)`."""
+        receiver = nodes.dotted(node.func.value) if facts.method and isinstance(node.func, cst.Attribute) else None
+        cls = facts.qualname.rpartition(".")[0]
+        for state in facts.states if receiver not in (None, "self") else ():
+            if state.place.of_self and state.place.scope == cls and not self.looked_at(state.place):
+                held_in_object(self, f"{receiver}.{state.place.short}")
 
     def load_in_place(self, facts: FunctionFacts, name: str, kind: Kind) -> None:
         """Has the body of a function that only loads weights into a model, which has none yet, stand in its place."""

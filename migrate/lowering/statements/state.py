@@ -83,10 +83,12 @@ class StateAccess(Detached, ChosenModels, LookedAt):
 
     def is_attribute(self, state: State) -> bool:
         """Whether a piece of state is read from the object. To jit that is a constant: a method that it traces is given
-        the weights of the object's models."""
+        the weights of the object's models, as one is by an optimizer that evaluates it."""
         if self.looked_at(state.place):
             return False
         traced = self.facts is not None and self.context == "method" and self.facts.traced
+        if self.facts is not None and self.facts.evaluated and state.what in (PARAMS, GRADS):
+            return False
         if state.place.of_self and state.place.scope in self.owners and self.facts is not None and self.facts.traced:
             raise Unsupported("MIG404", f"{self.owner_of(state)} is constant to jit, and has weights")
         return state.place.of_self and not (traced and state.what in (PARAMS, BATCH_STATS, MODE))

@@ -31,10 +31,13 @@ class Closures(UserCalls, Accumulation):
         if not isinstance(function, Function) or len(kind.models) != 1:
             raise Unsupported("MIG401", f"{nodes.code(node)}: a closure that is no function of its own, or two models")
         facts = self.script.functions[function.name]
+        facts.found_evaluated |= facts.method
         params = State(PARAMS, self.seen_here(kind.models[0]))
         grads = State(GRADS, params.place)
         needed = {(state.what, self.root(self.outside(facts, state.place))) for state in facts.states}
-        if needed != {(state.what, self.root(state.place)) for state in (params, grads)} or facts.parameter_names:
+        own = facts.parameter_names[1:] if facts.method else facts.parameter_names
+        called = facts.method and any(site.node is not None for site in facts.calls)
+        if needed != {(state.what, self.root(state.place)) for state in (params, grads)} or own or called:
             raise Unsupported("MIG401", f"{nodes.code(closure)} needs more than parameters and gradients")
         if isinstance(facts.returns, Never):
             raise Unsupported("MIG401", f"{nodes.code(closure)} returns no loss")

@@ -1,4 +1,4 @@
-"""Named layers that a constructor puts into a list of pairs, and then into a dict."""
+"""Networks of physics-informed learning: named layers in a list of pairs, L-BFGS with a method as its closure."""
 
 from __future__ import annotations
 
@@ -74,3 +74,58 @@ def test_losses_and_names_are_torchs(name: str) -> None:
 def test_a_list_that_is_read_stays() -> None:
     text = PINN.replace("DICT", "print(len(rows))\n        " + DICTS["none"])
     assert "MIG201" in {one.code for one in rewritten.conversion(text).report.diagnostics}
+
+
+EVALUATED = """import torch
+
+losses = []
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = torch.nn.Linear(1, 4)
+        self.out = torch.nn.Linear(4, 1)
+        self.lin.weight.data = torch.linspace(-1, 2, 4).reshape(4, 1)
+        self.lin.bias.data = torch.linspace(-0.5, 0.5, 4)
+        self.out.weight.data = torch.linspace(0.3, -0.4, 4).reshape(1, 4)
+        self.out.bias.data = torch.zeros(1)
+    def forward(self, x):
+        return self.out(torch.tanh(self.lin(x)))
+
+class Physics:
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+        self.dnn = Net()
+        self.optimizer = torch.optim.LBFGS(
+            self.dnn.parameters(), lr=1.0, max_iter=6, max_eval=10, line_search_fn="strong_wolfe"
+        )
+        self.iter = 0
+    def net_u(self, x):
+        return self.dnn(x)
+    def loss_func(self):
+        self.optimizer.zero_grad()
+        loss = ((self.net_u(self.x) - self.y) ** 2).mean()
+        loss.backward()
+        self.iter += 1
+        if self.iter % 2 == 0:
+            losses.append(loss.item())
+        return loss
+    def train(self):
+        self.dnn.train()
+        self.optimizer.step(self.loss_func)
+
+x = torch.linspace(0, 1, 6).reshape(6, 1)
+model = Physics(x, torch.sin(3 * x))
+model.train()
+losses.append(((model.net_u(x) - model.y) ** 2).mean().item())
+"""
+
+
+def test_a_method_that_an_optimizer_evaluates() -> None:
+    """It counts and tells on the host, each time that it is evaluated."""
+    theirs, ours = rewritten.both(EVALUATED)
+    assert len(theirs["losses"]) > 3
+    np.testing.assert_allclose(ours["losses"], theirs["losses"], rtol=1e-4)  # a line search divides small differences
+    assert ours["model"].iter == theirs["model"].iter
+    again = EVALUATED.replace("model.train()\n", "model.train()\nmodel.loss_func()\n")
+    assert "MIG401" in {one.code for one in rewritten.conversion(again).report.diagnostics}
