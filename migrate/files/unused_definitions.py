@@ -73,7 +73,7 @@ def unused_definitions(inputs: Sequence[Input], scripts: Iterable[str]) -> list[
             uses.own = frozenset()
             continue
         for statement in suites.suite_of(one.source.module.body):
-            if _main(statement) is None and not _is_export(statement):
+            if suites.as_script(statement) is None and not _is_export(statement):
                 uses.defined(statement, one)
     uses.follow()
     return [] if uses.anything else [found for one in others for found in _left(one, uses)]
@@ -81,7 +81,7 @@ def unused_definitions(inputs: Sequence[Input], scripts: Iterable[str]) -> list[
 
 def _left(one: Input, uses: _Uses) -> Iterator[Unused]:
     for statement in suites.suite_of(one.source.module.body):
-        if _main(statement) is not None:
+        if suites.as_script(statement) is not None:
             assert isinstance(statement, cst.If)
             yield Unused(one.scope, statement)
         elif isinstance(statement, _Definition) and not uses.has(statement):
@@ -275,14 +275,6 @@ def _harmless(decorator: cst.Decorator) -> bool:
     made = decorator.decorator
     name = nodes.dotted(made.func if isinstance(made, cst.Call) else made) or ""
     return name.startswith(_HARMLESS) or name.endswith((".setter", ".getter")) or name == "dataclass"
-
-
-def _main(statement: cst.CSTNode) -> cst.If | None:
-    """A statement that runs where its file is the script alone."""
-    if not isinstance(statement, cst.If):
-        return None
-    told = nodes.code(statement.test).strip().replace('"', "'")
-    return statement if told == "__name__ == '__main__'" else None
 
 
 def _is_export(statement: cst.CSTNode) -> bool:

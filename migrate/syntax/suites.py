@@ -280,6 +280,14 @@ def below_docstring(function: cst.FunctionDef) -> list[Statement]:
     return body[1:] if body and is_docstring(body[0]) else body
 
 
+def as_script(statement: cst.CSTNode) -> cst.If | None:
+    """A statement that runs where its file is the script alone; None of others."""
+    if not isinstance(statement, cst.If):
+        return None
+    told = nodes.code(statement.test).strip().replace('"', "'")
+    return statement if told == "__name__ == '__main__'" else None
+
+
 def is_import(statement: cst.CSTNode) -> bool:
     """Whether a statement imports."""
     return isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.Import | cst.ImportFrom)

@@ -300,10 +300,10 @@ class Binding(Scalars, MaskedSelections):
     def shown_through(self, call: cst.Call) -> Expr | None:
         """What a call gives one by one as it is, `loader` of `tqdm(loader)`, `range(n)` of `trange(n)`; None of other
         calls."""
-        counting = (nodes.dotted(call.func) or "").endswith("trange") and self.shows_progress(call.func)
-        if counting and full_name(call.func, imported_names(self.unit.source.module)) in COUNTING_ONES:
+        shows = self.shows_progress(call.func)
+        if shows and full_name(call.func, imported_names(self.unit.source.module)) in COUNTING_ONES:
             return nodes.call("range", *(arg.value for arg in call.args if arg.keyword is None))
-        if self.shows_progress(call.func) or self.starts_as(call.func):
+        if shows or self.starts_as(call.func):
             first = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "iterable"]
             return first[0] if first else None
         titled = len(call.args) > 1 and (nodes.dotted(call.func) or "").rpartition(".")[2] in _TITLED

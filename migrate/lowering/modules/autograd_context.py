@@ -27,14 +27,16 @@ class Context:
         return [*self.saved, *self.attributes.values()]
 
 
-def context_of(forward: cst.FunctionDef, backward: cst.FunctionDef, static: list[str], cls: str) -> Context:
-    """What `forward` keeps for `backward`. Raises Unsupported."""
+def context_of(
+    forward: cst.FunctionDef, body: Sequence[Statement], backward: cst.FunctionDef, static: list[str], cls: str
+) -> Context:
+    """What `forward` keeps for `backward`. `body`: its statements. Raises Unsupported."""
     own = parameter_names(forward.params.params)
     stored, bound = usage.stores(forward.body), usage.stores(backward.body)
     context = Context(own[0])
     taken = {*stored, *own, *bound, *parameter_names(backward.params.params)}
     saves = 0
-    for statement in statements_of(forward):
+    for statement in body:
         context.whole += marked(statement, context.name) or []
         call = saving(statement, context.name)
         if call is not None:
@@ -61,18 +63,16 @@ def parameter_names(params: Sequence[cst.Param]) -> list[str]:
     return [parameter.name.value for parameter in params]
 
 
-def statements_of(forward: cst.FunctionDef) -> list[Statement]:
-    """The statements of a `forward`, which records no gradients: `with torch.no_grad():` says nothing there."""
+def statements_of(forward: cst.FunctionDef, stops: Callable[[Expr], bool]) -> list[Statement]:
+    """The statements of a `forward`, which records no gradients: `with torch.no_grad():` says nothing there. `stops`:
+    whether a context says so."""
     found: list[Statement] = []
     for statement in suites.suite_of(forward.body.body):
-        items = statement.items if isinstance(statement, cst.With) else []
-        nothing = [nodes.code(one.item) in _RECORDING_NOTHING and one.asname is None for one in items]
-        inside = isinstance(statement, cst.With) and all(nothing)
-        found += suites.suite_of(statement.body.body) if isinstance(statement, cst.With) and inside else [statement]
+        if isinstance(statement, cst.With) and all(stops(one.item) and one.asname is None for one in statement.items):
+            found += suites.suite_of(statement.body.body)
+        else:
+            found.append(statement)
     return found
-
-
-_RECORDING_NOTHING = ("torch.no_grad()", "no_grad()")
 
 
 def marked(statement: Statement, ctx: str) -> list[str] | None:

@@ -53,8 +53,9 @@ class CustomGradients(Functions):
         facts = self._facts(f"{qualname}.apply", forward)
         self.env.kinds[name] = AutogradFunction(qualname)
         static = [each for each in facts.parameter_names if _is_static(facts.params.get(each, Never()))]
-        context = context_of(forward, backward, static, name)
-        made_forward = self._forward(facts, forward, context, static, name)
+        statements = statements_of(forward, self.stops_gradients)
+        context = context_of(forward, statements, backward, static, name)
+        made_forward = self._forward(facts, forward, self._without(statements, context), context, static, name)
         made_backward = self._backward(facts, backward, context, static, name)
         body: list[Statement] = []
         for statement in suites.suite_of(node.body.body):
@@ -94,10 +95,15 @@ class CustomGradients(Functions):
         return made
 
     def _forward(
-        self, facts: FunctionFacts, forward: cst.FunctionDef, context: Context, static: list[str], cls: str
+        self,
+        facts: FunctionFacts,
+        forward: cst.FunctionDef,
+        body: Sequence[Statement],
+        context: Context,
+        static: list[str],
+        cls: str,
     ) -> cst.FunctionDef:
         kinds = {name: _tensor(facts.params.get(name, Never())) for name in facts.parameter_names}
-        body = self._without(forward, context)
         made = self._traced(facts, kinds, body, context.whole)
         given = nodes.tuple_of([nodes.name(each) for each in context.residuals if each not in static])
         returns = Returns(lambda value: nodes.tuple_of([nodes.parenthesized(value), given], parentheses=False))
@@ -106,10 +112,10 @@ class CustomGradients(Functions):
         params = facts.node.params
         return self.rewritten(forward.with_changes(params=params), made, defaults=self)
 
-    def _without(self, forward: cst.FunctionDef, context: Context) -> list[Statement]:
-        """The body with nothing kept in `ctx`."""
+    def _without(self, statements: Sequence[Statement], context: Context) -> list[Statement]:
+        """The statements with nothing kept in `ctx`."""
         made: list[Statement] = []
-        for statement in statements_of(forward):
+        for statement in statements:
             call = saving(statement, context.name)
             attribute = attribute_set(statement, context.name)
             if call is not None or marked(statement, context.name) is not None:

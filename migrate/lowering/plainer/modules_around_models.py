@@ -23,7 +23,7 @@ from migrate.lowering.plainer.project_classes import ProjectClass, classes_of, i
 from migrate.lowering.rounds import Input, Lowered
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.chains import MOVED, unchained
-from migrate.syntax.mentions import called, mentions
+from migrate.syntax.mentions import called, in_supers, mentions
 from migrate.syntax.nodes import Expr, Statement
 from migrate.syntax.walking import every
 
@@ -62,7 +62,7 @@ def _around(name: str, classes: Mapping[str, ProjectClass], inputs: Sequence[Inp
     cls, modules = classes[name], [one.source.module for one in inputs]
     init = cls.methods.get("__init__")
     alone = len(cls.node.bases) == 1 and not cls.node.decorators and is_alone(cls, classes)
-    shown = any(mentions(one, cls.name, called(one) | {cls.node.name, *_in_supers(cls.node)}) for one in modules)
+    shown = any(mentions(one, cls.name, called(one) | {cls.node.name} | in_supers(cls.node)) for one in modules)
     if init is None or not alone or shown or "__call__" in cls.methods or not is_module(name, classes):
         return None
     lines = suites.suite_of(init.body.body)
@@ -102,17 +102,11 @@ def _buffer(line: Statement) -> tuple[str, Expr | None]:
     return (name, second.value) if plain and not second.star and isinstance(name, str) else ("", None)
 
 
-def _in_supers(node: cst.ClassDef) -> Iterator[Expr]:
-    for call in usage.calls(node):
-        if nodes.dotted(call.func) == "super":
-            yield from (arg.value for arg in call.args)
-
-
 def _means_itself(node: cst.ClassDef) -> bool:
     """Whether a class does more with `self` than to ask for attributes: it hands itself on, or calls itself."""
-    aside = {id(one.value) for one in every(node, cst.Attribute)} | {id(one) for one in _in_supers(node)}
-    aside |= {id(one.name) for one in every(node, cst.Param)}
-    return any(one.value == "self" and id(one) not in aside for one in every(node, cst.Name))
+    aside = {one.value for one in every(node, cst.Attribute)} | in_supers(node)
+    aside |= {one.name for one in every(node, cst.Param)}
+    return any(one.value == "self" and one not in aside for one in every(node, cst.Name))
 
 
 # -- what names the objects -------------------------------------------------------------------------------------------
@@ -137,8 +131,10 @@ def _edits(around: _Around, inputs: Sequence[Input]) -> dict[str, Edits] | None:
             edits[site.file.scope].behind[site.line] = said
     for one in inputs:
         for scope, parent, node in nodes_outside(one, around.cls.node):
-            site = _site_meant(around, node, scope, one) if id(node) not in own else None
-            if site is not None and isinstance(node, cst.Name | cst.Attribute):
+            if not isinstance(node, cst.Name | cst.Attribute) or id(node) in own:
+                continue
+            site = _site_meant(around, nodes.dotted(node) or "", scope, one)
+            if site is not None:
                 model = _model_given(around, site)
                 inner = scope[len(site.scope) :]
                 hidden = model is not None and any(binds(each, usage.loads(model)[0]) for each in inner)
@@ -152,8 +148,7 @@ def _edits(around: _Around, inputs: Sequence[Input]) -> dict[str, Edits] | None:
 def _is_made_parallel(around: _Around, site: Site) -> bool:
     """Whether a line is `trainer = nn.DataParallel(trainer)`."""
     given = nodes.dotted(site.call.args[0].value) if site.call.args else None
-    named = nodes.expression(site.target)
-    return given == site.target and _site_meant(around, named, site.scope, site.file) is not None
+    return given == site.target and _site_meant(around, site.target, site.scope, site.file) is not None
 
 
 def _names_in(site: Site, again: Sequence[Site]) -> Iterator[Expr]:
@@ -164,9 +159,8 @@ def _names_in(site: Site, again: Sequence[Site]) -> Iterator[Expr]:
     yield from (one for each in code for one in every(each, (cst.Name, cst.Attribute)))
 
 
-def _site_meant(around: _Around, node: cst.CSTNode, scope: Sequence[cst.CSTNode], file: Input) -> Site | None:
+def _site_meant(around: _Around, path: str, scope: Sequence[cst.CSTNode], file: Input) -> Site | None:
     """Where the object gets its name that a name, maybe a dotted one, stands for; None of others."""
-    path = (nodes.dotted(node) if isinstance(node, cst.Name | cst.Attribute) else None) or ""
     return next((one for one in around.sites if one.target == path and means(one, path, scope, file)), None)
 
 

@@ -12,7 +12,7 @@ import libcst as cst
 
 from migrate.lowering.plainer.copied_input import Edits
 from migrate.lowering.rounds import Input, Lowered
-from migrate.lowering.updates.region import call_of, has_host_effects, method_call_of
+from migrate.lowering.updates.region import has_host_effects, method_call_of
 from migrate.syntax import suites, usage
 from migrate.syntax.nodes import Statement
 from migrate.syntax.walking import every
@@ -51,4 +51,4 @@ def _may_move(suite: Sequence[Statement], backward: int, moving: Sequence[Statem
     plain = all(isinstance(suites.alone(one), cst.Assign) and not has_host_effects(one) for one in moving)
     apart = not changed & set(usage.loads(moving)) and not bound & (changed | set(usage.loads(passed)))
     gradients = any(one.attr.value == "grad" for line in moving for one in every(line, cst.Attribute))
-    return plain and apart and not gradients and call_of(suite[backward]) is not None
+    return plain and apart and not gradients

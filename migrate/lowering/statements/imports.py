@@ -41,7 +41,6 @@ _PROGRESS = (
     "alive_progress.alive_it",
     "progressbar.progressbar",
 )
-_AS_SCRIPT = ('__name__ == "__main__"', "__name__ == '__main__'")
 _SERVED = {name: name for name in ("contextlib.nullcontext", "accelerate.Accelerator")}  # as torch's own names are
 
 # what every Python 3 does without being asked
@@ -215,7 +214,7 @@ class Imports(Binding):
         """The names that a file binds where it is run itself, and not imported."""
         unit = self.unit.others.get(scope)
         body = suites.suite_of(unit.source.module.body) if unit is not None else []
-        run = [one for one in body if isinstance(one, cst.If) and nodes.code(one.test) in _AS_SCRIPT]
+        run = [one for one in body if suites.as_script(one) is not None]
         return set(usage.stores(run)) - set(usage.stores([one for one in body if one not in run]))
 
     def source_of(self, scope: str, name: str) -> tuple[str, str]:

@@ -110,6 +110,16 @@ def chained(statement: Statement) -> list[Statement]:
     return [statement]
 
 
+def root_of_chain(node: Expr) -> Expr | None:
+    """The x of `x.mul_(a).add_(b)`; None where a method of the chain changes nothing."""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return None
+    method, inner = node.func.attr.value, node.func.value
+    if not usage.is_in_place(method):
+        return None
+    return root_of_chain(inner) if isinstance(inner, cst.Call) else inner
+
+
 def as_a_whole(statement: Statement, own: set[str]) -> Statement:
     """`v[:] = d * v + g`, which has the shape of `v`, as `v = d * v + g`."""
     small = suites.alone(statement)

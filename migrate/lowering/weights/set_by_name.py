@@ -15,6 +15,7 @@ from migrate.known.states import PARAMS, State
 from migrate.known.weight_kinds import WEIGHT_NAME, Weight
 from migrate.lowering.statements.state import StateAccess
 from migrate.lowering.weights.named_parameters import NamedParameters
+from migrate.lowering.weights.plain_weights import root_of_chain
 from migrate.lowering.weights.selections import names_of_pair
 from migrate.syntax import nodes, suites, usage
 from migrate.syntax.nodes import Expr, Statement
@@ -37,7 +38,7 @@ class SetByName(StateAccess, NamedParameters):
 
     def entry_changed(self, node: cst.Call) -> list[Statement] | None:
         """`shadow[name].mul_(a).add_(b)`: the entry of such a dict is another one; None for other calls."""
-        root = _root_of_chain(node)
+        root = root_of_chain(node)
         kind = self.expr(root.value).kind if isinstance(root, cst.Subscript) else None
         if not isinstance(root, cst.Subscript) or not isinstance(kind, Items) or kind.type != BY_WEIGHT:
             return None
@@ -104,22 +105,12 @@ class _Setting(cst.CSTTransformer):
         if isinstance(small, cst.AugAssign):
             return nodes.augmented(small) if self.is_it(small.target) else None
         if isinstance(small, cst.Expr) and isinstance(small.value, cst.Call):
-            return _anew(small.value) if self.is_it(_root_of_chain(small.value)) else None
+            return _anew(small.value) if self.is_it(root_of_chain(small.value)) else None
         return None
 
     def is_it(self, node: cst.CSTNode | None) -> bool:
         """Whether it is the parameter."""
         return isinstance(node, cst.Name) and node.value == self.parameter
-
-
-def _root_of_chain(node: Expr) -> Expr | None:
-    """The x of `x.mul_(a).add_(b)`; None where a method of the chain changes nothing."""
-    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
-        return None
-    method, inner = node.func.attr.value, node.func.value
-    if not usage.is_in_place(method):
-        return None
-    return _root_of_chain(inner) if isinstance(inner, cst.Call) else inner
 
 
 def _anew(node: cst.Call) -> Expr:

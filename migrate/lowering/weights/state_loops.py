@@ -18,7 +18,7 @@ from migrate.known.states import BATCH_STATS, PARAMS
 from migrate.lowering.modules.module_weights import CONSTANT
 from migrate.lowering.scope import NOWHERE
 from migrate.lowering.weights.gradient_lists import GradientLists
-from migrate.lowering.weights.plain_weights import Looped, PlainWeights
+from migrate.lowering.weights.plain_weights import Looped, PlainWeights, root_of_chain
 from migrate.lowering.weights.selections import names_of_pair
 from migrate.lowering.weights.weight_dicts import model_of_state
 from migrate.syntax import nodes, suites, usage
@@ -97,11 +97,10 @@ class StateLoops(GradientLists):
 
     def entries_by_key(self, key: str, over: Expr, body: Sequence[Statement]) -> _Entries | None:
         """What `for k in weights: average[k].copy_(...)` runs through, where the keys are those of a state dict."""
-        keys = isinstance(over, cst.Call) and isinstance(over.func, cst.Attribute) and over.func.attr.value == "keys"
-        owner = (
-            over.func.value if keys and isinstance(over, cst.Call) and isinstance(over.func, cst.Attribute) else over
-        )
-        if self.model_of_dict_of_state(owner) is None:
+        match over:
+            case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name("keys"))):
+                over = owner
+        if self.model_of_dict_of_state(over) is None:
             return None
         looked_up = _LookedUp(key, self, by_key=True)
         body = [nodes.visited(statement.deep_clone(), looked_up) for statement in _of_floats(body, set(), key)]
@@ -124,46 +123,33 @@ def only_averaged(name: str, statements: Sequence[Statement]) -> bool:
     """Whether a state dict is looked up by nothing but such loops, over another one or over its keys."""
     inside = 0
     for loop in every(cst.Module(list(statements)), cst.For):
-        names, over = names_of_pair(loop.target), nodes.code(loop.iter)
-        if names is not None and len(names) == 2 and over.endswith(".state_dict().items()"):
-            inside += _times_looked_up(name, names[0], loop)
-        elif names is not None and len(names) == 2 and _changed_by_key(suites.suite_of(loop.body.body), *names):
-            inside += _times_looked_up(name, names[0], loop) + (over == f"{name}.items()")
-        elif isinstance(loop.target, cst.Name) and loop.orelse is None:
-            key = loop.target.value
-            if _changed_by_key(suites.suite_of(loop.body.body), key):
-                inside += _times_looked_up(name, key, loop) + (over in (name, f"{name}.keys()"))
+        pair, over = names_of_pair(loop.target), nodes.code(loop.iter)
+        names = [loop.target.value] if isinstance(loop.target, cst.Name) and loop.orelse is None else pair or []
+        if len(names) not in (1, 2):
+            continue
+        by_key = _changed_by_key(suites.suite_of(loop.body.body), *names)
+        if by_key or (len(names) == 2 and over.endswith(".state_dict().items()")):
+            looked_up = [nodes.code(found) for found in every(loop.body, cst.Subscript)]
+            own = (name, f"{name}.keys()") if len(names) == 1 else (f"{name}.items()",)
+            inside += looked_up.count(f"{name}[{names[0]}]") + (over in own and by_key)
     return 0 < inside == usage.loads(statements).count(name)
-
-
-def _times_looked_up(name: str, key: str, loop: cst.For) -> int:
-    return sum(nodes.code(found) == f"{name}[{key}]" for found in every(loop.body, cst.Subscript))
 
 
 def _changed_by_key(body: Sequence[Statement], key: str, entry: str = "") -> bool:
     """Whether all that the statements do is to change entries of dicts in place: `average[k].data.copy_(...)`."""
     calls = [suites.call_alone(one) for one in body]
-    roots = [_root(call) if call is not None else None for call in calls]
+    roots = [root_of_chain(call) if call is not None else None for call in calls]
     return bool(roots) and all(root is not None and _is_entry(root, key, entry) for root in roots)
 
 
 def _is_entry(node: Expr, key: str, entry: str) -> bool:
-    named = (
-        isinstance(node, cst.Subscript) and isinstance(node.value, cst.Name) and nodes.code(node).endswith(f"[{key}]")
-    )
-    return named or bool(entry and nodes.dotted(node) == entry)
-
-
-def _root(node: Expr) -> Expr | None:
-    """The x of `x.data.mul_(a).add_(b)`; None where a method of the chain changes nothing."""
-    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
-        return None
-    receiver = node.func.value
-    if not usage.is_in_place(node.func.attr.value):
-        return None
-    data = isinstance(receiver, cst.Attribute) and receiver.attr.value == "data"
-    plain = receiver.value if data and isinstance(receiver, cst.Attribute) else receiver
-    return _root(plain) if isinstance(plain, cst.Call) else plain
+    match node:
+        case cst.Attribute(value=owner, attr=cst.Name("data")):
+            return _is_entry(owner, key, entry)
+        case cst.Subscript(value=cst.Name()):
+            return nodes.code(node).endswith(f"[{key}]")
+        case _:
+            return bool(entry and nodes.dotted(node) == entry)
 
 
 def _entries(models: dict[str, Model], body: Sequence[Statement], key: str) -> _Entries:
